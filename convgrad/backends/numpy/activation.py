@@ -22,7 +22,7 @@ def forward(kind: str, s: Floats, out: Floats) -> None:
 
 
 def scale(kind: str, err_output: Floats, output: Floats, out: Floats) -> None:
-    """out = err_output * factor(output); `out` overlaps neither, but for "linear", where it may be err_output."""
+    """out = err_output * factor(output); `out` overlaps neither (for "linear" it may be err_output)."""
     with np.errstate(all="ignore"):
         _SCALE[kind](err_output, output, out)
 
@@ -65,7 +65,7 @@ def _exp_of_minus_magnitude(s: Floats) -> Floats:
     return e
 
 
-def _scale_linear(err_output: Floats, output: Floats, out: Floats) -> None:  # noqa: ARG001  # one signature for all
+def _scale_linear(err_output: Floats, output: Floats, out: Floats) -> None:
     _linear(err_output, out)
 
 
