@@ -28,7 +28,7 @@ apt_install() {
     command -v apt-get >/dev/null || fail "no apt-get here; install by hand: $*"
     say "installing $* by apt"
     as_root apt-get update -qq || say "apt-get update failed; trying with the lists that are here" >&2
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null || fail "apt could not install: $*"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 "$@" >/dev/null || fail "apt could not install: $*"
 }
 
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
@@ -39,6 +39,8 @@ find_python() {
     done
     return 1
 }
+
+usable_venv() { new_enough "$python" && "$python" -m pip --version >/dev/null 2>&1; }
 
 make_venv() {
     command -v python3 >/dev/null || apt_install python3 python3-venv
@@ -60,7 +62,7 @@ print("\n".join(extras[sys.argv[1]]))' "$1"
 # All of an extra at once, which is fast; where that fails, one by one, so that one bad package costs only itself.
 extra() {
     say "installing the $1 extra"
-    pip_install -e ".[$1]" && return
+    pip_install -e ".[$1]" 2>/dev/null && return
     requirements "$1" >.venv/requirements.txt
     while read -r requirement; do optional "$requirement"; done <.venv/requirements.txt
 }
@@ -73,7 +75,7 @@ for leg; do
     command -v "leg_$leg" >/dev/null || { say "unknown leg '$leg'; see the top of tests/setup.sh" >&2; exit 2; }
 done
 
-new_enough "$python" && "$python" -m pip --version >/dev/null 2>&1 || make_venv
+usable_venv || make_venv
 say "installing convgrad"
 pip_install -e . || fail "convgrad's own dependencies could not be installed"
 extra data

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -30,6 +29,10 @@ def python(*arguments, cwd, **environment):
     ).stdout.strip()
 
 
+def pip(command, *arguments, cwd):
+    python("-m", "pip", command, "-qq", "--no-deps", "--no-index", *arguments, cwd=cwd)
+
+
 @pytest.fixture(scope="module")
 def source_archive(tmp_path_factory):
     pytest.importorskip("hatchling")
@@ -40,18 +43,16 @@ def source_archive(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def wheel(source_archive, tmp_path_factory):
-    """Built from the unpacked source archive, which shows that the archive is whole."""
-    unpacked, folder = tmp_path_factory.mktemp("unpacked"), tmp_path_factory.mktemp("wheel")
-    with tarfile.open(source_archive) as archive:
-        archive.extractall(unpacked, filter="data")
-    python("-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=next(unpacked.iterdir()))
+    """Built from the source archive, which shows that the archive is whole."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip("wheel", "--no-build-isolation", "-w", folder, source_archive, cwd=folder)
     return next(folder.iterdir())
 
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("installed")
-    python("-m", "pip", "install", "-qq", "--no-deps", "--no-index", "--target", folder, wheel, cwd=folder)
+    pip("install", "--target", folder, wheel, cwd=folder)
     return folder
 
 
