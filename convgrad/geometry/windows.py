@@ -58,10 +58,11 @@ def starts(axis: Axis, outputs: range) -> Offsets:
 def first_cells(axis: Axis, outputs: range) -> Offsets:
     """The first cell inside the image of each output."""
     start = starts(axis, outputs)
-    return start + np.maximum(-(start // axis.dilation), 0) * axis.dilation
+    outside: Offsets = np.maximum(-(start // axis.dilation), 0)  # taps before the image
+    return start + outside * axis.dilation
 
 
-def origins(geometry: PoolGeometry, images: range, rows: range) -> Offsets:
+def origins(geometry: PoolGeometry, images: slice, rows: range) -> Offsets:
     """(images, rows, OW, C): the flat index from which the local ones of each window count."""
     _, width, channels = geometry.input_shape
     image = np.arange(images.start, images.stop, dtype=np.int64) * geometry.height
@@ -79,13 +80,12 @@ def check_offset(offset: Shaped, geometry: PoolGeometry, batch: int) -> None:
     if isinstance(offset, np.ndarray):
         step = max(1, 2**16 // offset[:1].size) if offset.size else 1
         for start in range(0, batch, step):
-            _check_winners(offset, geometry, range(start, min(start + step, batch)))
+            _check_winners(offset, geometry, slice(start, min(start + step, batch)))
 
 
-def _check_winners(offset: NDArray[Any], geometry: PoolGeometry, images: range) -> None:
+def _check_winners(offset: NDArray[Any], geometry: PoolGeometry, images: slice) -> None:
     rows = range(geometry.y.output)
-    block = offset[images.start : images.stop]
-    local = block - origins(geometry, images, rows)
+    local = offset[images] - origins(geometry, images, rows)
     inside = np.zeros(local.shape, dtype=bool)
     for tap in taps(geometry, rows):
         inside[tap.outputs] |= local[tap.outputs] == tap.local

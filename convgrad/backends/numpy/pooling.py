@@ -6,7 +6,7 @@ is hard to foresee, so selections are done by masks of bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from zope.interface import implementer
 
+from convgrad.backends.numpy.blocks import Blocks
 from convgrad.geometry import PoolGeometry
 from convgrad.geometry.windows import first_cells, origins, starts, taps
 from convgrad.interfaces import IPoolOperations
@@ -40,7 +41,7 @@ class NumpyPool:
         geometry: PoolGeometry,
         kind: str,
         *,
-        batch: int | None,
+        batch: int | None = None,
     ) -> None:
         """As IPoolOperations.forward."""
         count = len(x) if batch is None else batch
@@ -61,7 +62,7 @@ class NumpyPool:
         geometry: PoolGeometry,
         kind: str,
         *,
-        batch: int | None,
+        batch: int | None = None,
     ) -> None:
         """As IPoolOperations.backward."""
         count = len(err_output) if batch is None else batch
@@ -74,25 +75,20 @@ class NumpyPool:
         self._run(work, geometry, count)
         err_input[count:] = 0
 
-    def _run(self, work: Callable[[range, range], None], geometry: PoolGeometry, count: int) -> None:
+    def _run(self, work: Callable[[slice, range], None], geometry: PoolGeometry, count: int) -> None:
+        """Do `work` on blocks of images and output rows; each thread owns the images that it writes."""
         threads = self._backend.threads
-        budget = min(self._backend.workspace // threads.count, CACHE)
-        share = -(-count // threads.count)  # images of one thread, which owns all that it writes
-        starts = range(0, count, max(1, share))
-        shares = [range(start, min(start + share, count)) for start in starts]
-        threads.run([partial(_work_through, work, geometry, images, budget) for images in shares])
+        height, width, channels = geometry.output_shape
+        workers = max(1, min(threads.count, count))
+        budget = min(self._backend.workspace // workers, CACHE)
+        rows = max(1, budget // (SCRATCH * width * channels))
+        blocks = Blocks(count, max(1, rows // height), height, min(rows, height), workers)
+        threads.run([partial(_each, work, blocks.of_worker(worker)) for worker in range(workers)])
 
 
-def _work_through(
-    work: Callable[[range, range], None], geometry: PoolGeometry, images: range, budget: int
-) -> None:
-    """Blocks of whole images, or each image as bands of rows in order, with `budget` bytes of scratch each."""
-    height, width, channels = geometry.output_shape
-    rows = max(1, budget // (SCRATCH * width * channels))
-    step = max(1, rows // height)
-    for image in images[::step]:
-        for row in range(0, height, rows):
-            work(range(image, min(image + step, images.stop)), range(row, min(row + rows, height)))
+def _each(work: Callable[[slice, range], None], blocks: Iterable[tuple[slice, range]]) -> None:
+    for images, rows in blocks:
+        work(images, rows)
 
 
 def _inverse_area(geometry: PoolGeometry, dtype: np.dtype[Any]) -> Floats:
@@ -104,9 +100,9 @@ def _span(part: range) -> slice:
 
 
 def _average_forward(
-    x: Floats, out: Floats, geometry: PoolGeometry, inverse: Floats, images: range, rows: range
+    x: Floats, out: Floats, geometry: PoolGeometry, inverse: Floats, images: slice, rows: range
 ) -> None:
-    x, total = x[_span(images)], out[_span(images), _span(rows)]
+    x, total = x[images], out[images, _span(rows)]
     total[...] = 0
     for tap in taps(geometry, rows):
         total[tap.outputs] += x[tap.cells]
@@ -115,9 +111,9 @@ def _average_forward(
 
 
 def _average_backward(
-    err_output: Floats, err_input: Floats, geometry: PoolGeometry, inverse: Floats, images: range, rows: range
+    err_output: Floats, err_input: Floats, geometry: PoolGeometry, inverse: Floats, images: slice, rows: range
 ) -> None:
-    share = err_output[_span(images), _span(rows)] * inverse[_span(rows)]
+    share = err_output[images, _span(rows)] * inverse[_span(rows)]
     received = _cleared(err_input, images, rows)
     for tap in reversed(taps(geometry, rows)):  # so that the windows of a cell come in ascending order
         received[tap.cells] += share[tap.outputs]
@@ -129,14 +125,14 @@ def _max_forward(
     offset: Offsets | None,
     geometry: PoolGeometry,
     kind: str,
-    images: range,
+    images: slice,
     rows: range,
 ) -> None:
     key = np.abs if kind == "maxabs" else np.asarray
-    x, best = x[_span(images)], out[_span(images), _span(rows)]
+    x, best = x[images], out[images, _span(rows)]
     row, column = first_cells(geometry.y, rows)[:, None], first_cells(geometry.x, range(geometry.x.output))
     best[...] = x[:, row, column]
-    winner = None if offset is None else offset[_span(images), _span(rows)]
+    winner = None if offset is None else offset[images, _span(rows)]
     if winner is not None:
         winner[...] = _first_local(geometry, rows)
     for tap in taps(geometry, rows)[1:]:  # tap 0 is the first cell wherever it is inside
@@ -150,9 +146,9 @@ def _max_forward(
 
 
 def _max_backward(
-    err_output: Floats, offset: Offsets, err_input: Floats, geometry: PoolGeometry, images: range, rows: range
+    err_output: Floats, offset: Offsets, err_input: Floats, geometry: PoolGeometry, images: slice, rows: range
 ) -> None:
-    band = _span(images), _span(rows)
+    band = images, _span(rows)
     error, local = err_output[band], offset[band] - origins(geometry, images, rows)
     received = _cleared(err_input, images, rows)
     for tap in reversed(taps(geometry, rows)):  # so that the windows of a cell come in ascending order
@@ -169,9 +165,9 @@ def _first_local(geometry: PoolGeometry, rows: range) -> Offsets:
     return (row[:, None, None] * geometry.width + column[:, None]) * geometry.channels
 
 
-def _cleared(err_input: Floats, images: range, rows: range) -> Floats:
+def _cleared(err_input: Floats, images: slice, rows: range) -> Floats:
     """The images' part of err_input, zero when their first band begins."""
-    received = err_input[_span(images)]
+    received = err_input[images]
     if rows.start == 0:
         received[...] = 0
     return received
