@@ -1,0 +1,1 @@
+"""Training of nets made of units: data sets, loaders, the workflow, its decisions and snapshots, reports."""

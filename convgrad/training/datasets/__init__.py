@@ -1,0 +1,1 @@
+"""Labelled images to learn from, by name or from a folder."""

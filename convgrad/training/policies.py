@@ -1,0 +1,83 @@
+"""Learning rates that change while a net learns, as functions of the number of minibatches trained so far.
+
+A policy is written as a dict: its name under "type", its numbers beside it, such as
+{"type": "inv", "gamma": 1e-4, "pow_ratio": 0.75}. `base` below is the learning rate in the layer's dict.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from convgrad.errors import BadFormatError
+
+Policy = Callable[[float, int], float]  # (base, iteration) -> learning rate
+
+
+def fixed() -> Policy:
+    """`base`, always."""
+    return lambda base, _: base
+
+
+def exp(gamma: float, a_ratio: float = 1.0) -> Policy:
+    """`base * gamma ** (a_ratio * iteration)`."""
+    return lambda base, iteration: base * gamma ** (a_ratio * iteration)
+
+
+def step_exp(gamma: float, step: int) -> Policy:
+    """`base * gamma ** floor(iteration / step)`."""
+    return lambda base, iteration: base * gamma ** (iteration // step)
+
+
+def inv(gamma: float, pow_ratio: float) -> Policy:
+    """`base * (1 + gamma * iteration) ** -pow_ratio`, as in Caffe."""
+    return lambda base, iteration: base * (1 + gamma * iteration) ** -pow_ratio
+
+
+def arbitrary_step(steps: Sequence[tuple[float, int]]) -> Policy:
+    """`base * coefficient` for each (coefficient, iterations) in turn; 0 after the last."""
+
+    def policy(base: float, iteration: int) -> float:
+        end = 0
+        for coefficient, length in steps:
+            end += length
+            if iteration < end:
+                return base * coefficient
+        return 0.0
+
+    return policy
+
+
+_POLICIES: dict[str, Callable[..., Policy]] = {
+    policy.__name__: policy for policy in (fixed, exp, step_exp, inv, arbitrary_step)
+}
+
+
+def pair(lr_policy: Mapping[str, Any] | None) -> tuple[Policy, Policy]:
+    """The policies of weights and of bias.
+
+    lr_policy: one dict for both; or {"weights": dict, "bias": dict}, one left out = fixed; None = both fixed.
+    """
+    if lr_policy is None:
+        return fixed(), fixed()
+    if "type" in lr_policy:
+        return _policy(lr_policy), _policy(lr_policy)
+    unknown = set(lr_policy) - {"weights", "bias"}
+    if unknown:
+        raise BadFormatError(f'lr_policy must have "type", or "weights" and "bias", got {sorted(unknown)}')
+    weights, bias = (_policy(lr_policy.get(name) or {"type": "fixed"}) for name in ("weights", "bias"))
+    return weights, bias
+
+
+def _policy(spec: Mapping[str, Any]) -> Policy:
+    name = spec.get("type")
+    if name not in _POLICIES:
+        raise BadFormatError(f"lr_policy: type must be one of {', '.join(_POLICIES)}, got {name!r}")
+    numbers = {key: value for key, value in spec.items() if key != "type"}
+    signature = inspect.signature(_POLICIES[name])
+    try:
+        signature.bind(**numbers)
+    except TypeError as error:
+        raise BadFormatError(f"lr_policy: {name} wants {', '.join(signature.parameters)}: {error}") from None
+    return _POLICIES[name](**numbers)
