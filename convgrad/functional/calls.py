@@ -1,0 +1,116 @@
+"""What all functions share: the backend of a call, its arrays on it, its options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convgrad import backends
+from convgrad.errors import BadFormatError
+from convgrad.geometry.checks import common_dtype, option
+from convgrad.interfaces import ACTIVATIONS, NUMERICS, ConvGradients
+from convgrad.memory import DeviceArray
+
+AnyArray = NDArray[Any] | DeviceArray
+Pair = tuple[int, int]
+Quad = tuple[int, int, int, int]
+GRADIENTS = ConvGradients._fields
+
+
+class Call:
+    """One call on one backend. `arrays` by name, in the operation's order; None for those left out."""
+
+    def __init__(self, backend: Any, numerics: str, **arrays: Any) -> None:
+        check_numerics(numerics)
+        self._arrays = arrays
+        given = {name: array for name, array in arrays.items() if array is not None}
+        owner = _owner(given)
+        self._on_device = owner is not None
+        self.backend = owner if backend is None and self._on_device else backends.get(backend)
+        if self._on_device and self.backend is not owner:
+            raise BadFormatError(
+                f"backend must be that of the arrays, {owner.name!r}, or None; got {self.backend.name!r}"
+            )
+        self.dtype = common_dtype({name: array for name, array in given.items() if name != "offset"})
+        if not self.backend.supports(self.dtype):
+            raise BadFormatError(f"arrays must have a dtype that {self.backend.device} has, got {self.dtype}")
+
+    def buffers(self) -> list[Any]:
+        """The arrays as the backend's buffers; to be asked for when all checks are done."""
+        return [None if array is None else self._buffer(array) for array in self._arrays.values()]
+
+    def _buffer(self, array: AnyArray) -> Any:
+        if isinstance(array, DeviceArray):
+            return array.buffer
+        return self.backend.upload(np.asarray(array))  # as a plain ndarray: np.matrix has other rules
+
+    def empty(self, shape: tuple[int, ...], dtype: type[np.generic] | None = None) -> Any:
+        """A buffer for a result."""
+        return self.backend.empty(shape, self.dtype if dtype is None else np.dtype(dtype))
+
+    def result(self, buffer: Any) -> Any:
+        """The buffer as the kind of array that the caller works with; None stays None."""
+        if buffer is None:
+            return None
+        if self._on_device:
+            return DeviceArray(self.backend, buffer)
+        return buffer if isinstance(buffer, np.ndarray) else DeviceArray(self.backend, buffer).get()
+
+    def gradients(
+        self, operation: Callable[..., None], shapes: ConvGradients, geometry: Any, **options: Any
+    ) -> ConvGradients:
+        """Those gradients whose shape is not None, by `operation`."""
+        out = ConvGradients(*(None if shape is None else self.empty(shape) for shape in shapes))
+        operation(*self.buffers(), out, geometry, **options)
+        return ConvGradients(*map(self.result, out))
+
+
+def check_numerics(numerics: str) -> None:
+    """Refuse all but "fast", the only numerics there is yet."""
+    if option("numerics", numerics, NUMERICS) == "fixed":
+        raise BadFormatError(
+            'numerics "fixed" will come with a later version of convgrad; this one has "fast" only'
+        )
+
+
+def check_activation(activation: str, output: AnyArray | None) -> None:
+    """Refuse an unknown activation, and the gradients of one whose output is missing."""
+    if option("activation", activation, ACTIVATIONS) != "linear" and output is None:
+        raise BadFormatError(
+            f"output must be the forward's result where activation is {activation!r}, got None"
+        )
+
+
+def wanted(need: Iterable[str], shapes: ConvGradients) -> ConvGradients:
+    """The shapes of those gradients that `need` names; None for the others."""
+    names = need if isinstance(need, str) or not isinstance(need, Iterable) else tuple(need)
+    if not isinstance(names, tuple) or not names or not all(name in GRADIENTS for name in names):
+        raise BadFormatError(f"need must hold one or more of {', '.join(GRADIENTS)}; got {names!r}")
+    return ConvGradients(*(shape if name in names else None for name, shape in shapes._asdict().items()))
+
+
+def _owner(arrays: dict[str, Any]) -> Any:
+    """The backend whose device arrays these are; None when they are ndarrays."""
+    first = next(iter(arrays))
+    owner = _home(first, arrays[first])
+    for name, array in arrays.items():
+        if _home(name, array) is not owner:
+            raise BadFormatError(f"{name} must be {_kind(arrays[first])}, as {first} is; got {_kind(array)}")
+    return owner
+
+
+def _home(name: str, array: Any) -> Any:
+    if isinstance(array, DeviceArray):
+        return array.backend
+    if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
+        raise BadFormatError(f"{name} must be a numpy.ndarray or a device array, got {type(array).__name__}")
+    return None
+
+
+def _kind(array: AnyArray) -> str:
+    return (
+        f"a device array on {array.backend.name!r}" if isinstance(array, DeviceArray) else "a numpy.ndarray"
+    )
