@@ -222,13 +222,14 @@ def test_step_not_applied_and_unread_accumulator() -> None:
 def test_softmax_and_cross_entropy() -> None:
     y = evaluator.softmax([[0.0, math.log(3)], [1000.0, 1000.0], [-1000.0, 1000.0]])
     assert_allclose(y, [[0.25, 0.75], [0.5, 0.5], [0.0, 1.0]], rtol=1e-15)
+    y[2] = [0.5, 0.5]  # a row past the batch that would show in errors and loss
     err, loss = evaluator.cross_entropy(y, [0, 1, 1], batch_size=2)
     assert_allclose(err, [[-0.375, 0.375], [0.25, -0.25], [0.0, 0.0]], rtol=1e-15)
     assert_allclose(loss, (math.log(4) + math.log(2)) / 2)
-    err, loss = evaluator.cross_entropy(y, [-1, 1, 1], mean=False)
+    err, loss = evaluator.cross_entropy(y, [-1, 1, -1], mean=False)
     assert_allclose(err, [[0.0, 0.0], [0.5, -0.5], [0.0, 0.0]])
     assert_allclose(loss, math.log(2))
-    assert evaluator.wrong(y, [0, 1, 1]) == 2
+    assert evaluator.wrong(y, [0, 1, 1]) == 3
     assert evaluator.wrong(y, [-1, 0, 0], batch_size=2) == 0
 
 
