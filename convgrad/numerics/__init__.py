@@ -1,0 +1,1 @@
+"""Arithmetic that runs on the host whatever the backend is."""

@@ -1,0 +1,203 @@
+"""What every unit has: keywords, links, the life cycle of initialize and run. No mathematics."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, Self, TypeVar, dataclass_transform
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from zope.interface import implementer
+
+from convgrad import backends
+from convgrad.errors import BadFormatError
+from convgrad.geometry.checks import option
+from convgrad.interfaces import NUMERICS, IUnit
+from convgrad.memory import Array
+from convgrad.units.links import ArrayAttribute, Linked
+
+_Unit = TypeVar("_Unit")
+Memory = NDArray[Any] | None
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def unit(cls: type[_Unit]) -> type[_Unit]:
+    """Turn a class into one whose annotated attributes are its keywords, each with its default."""
+    made: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    for keyword in fields(made):
+        if keyword.name in vars(made):
+            delattr(made, keyword.name)  # it would answer in place of a link
+    return cls
+
+
+def unknown_keyword(owner: str, name: str, known: Iterable[str]) -> TypeError:
+    """The error for a keyword that `owner` does not have; names the nearest that it has."""
+    nearest = difflib.get_close_matches(name, sorted(known), 1, cutoff=0.0)
+    return TypeError(f"{owner} has no keyword {name!r}" + "".join(f"; the nearest is {n!r}" for n in nearest))
+
+
+@implementer(IUnit)
+@unit
+class Unit(Linked):
+    """Base of all units. The keywords of the constructor are its annotated attributes.
+
+    A subclass says what it needs (`_demands`), checks it (`_setup`), makes its arrays ready (`_allocate`) and
+    computes (`_compute`).
+    """
+
+    # Whatever the unit belongs to; as in Veles the first argument. It is not used, and not pickled.
+    workflow: Any = field(default=None, kw_only=False)
+    # What messages, layer dicts and snapshots call it; empty = the name of its class.
+    name: str = ""
+
+    def __new__(cls, *args: Any, **keywords: Any) -> Self:
+        """Refuse unknown keywords, naming the nearest that there is."""
+        for name in keywords:
+            if name not in cls.keywords():
+                raise unknown_keyword(cls.__name__, name, cls.keywords())
+        return super().__new__(cls, *args, **keywords)
+
+    def __post_init__(self) -> None:
+        self.name = self.name or type(self).__name__
+        self.backend: Any = None
+        self._memories: dict[str, Memory] = {}  # what the last run found, to see what has changed
+
+    @classmethod
+    def keywords(cls) -> frozenset[str]:
+        """Names of all keywords of the constructor."""
+        return frozenset(keyword.name for keyword in fields(cls))
+
+    @classmethod
+    @cache
+    def array_attributes(cls) -> dict[str, ArrayAttribute]:
+        """The attributes that hold Arrays, by name."""
+        members = ((name, inspect.getattr_static(cls, name)) for name in dir(cls))
+        return {name: member for name, member in members if isinstance(member, ArrayAttribute)}
+
+    def tensors(self) -> dict[str, Array]:
+        """What a snapshot keeps, by attribute name; to restore one, assign it before or after initialize.
+
+        Arrays that are linked belong to the unit that they are linked to.
+        """
+        kept = [name for name, attribute in self.array_attributes().items() if attribute.persistent]
+        own: dict[str, Array] = {name: getattr(self, name) for name in kept if not self.is_linked(name)}
+        return {name: array for name, array in own.items() if array.mem is not None}
+
+    def initialize(self, device: Any = None, *, numerics: str = "fast") -> None:
+        """Check everything that is linked or assigned, allocate; to be called again when a shape changes.
+
+        device: a backend, its name, or None = the default one. Raises AttributeError for what is missing,
+        BadFormatError for what does not fit.
+        """
+        self.backend = None
+        backend = backends.get(device)
+        with self._named():
+            _check_numerics(numerics)
+            self._check_demands()
+            self._setup()
+            self._memories.clear()
+            self._allocate(backend)
+            self._take_arrays(backend)
+        self.backend = backend
+
+    def run(self) -> None:
+        """Compute once, from what the arrays hold now."""
+        if self.backend is None:
+            raise RuntimeError(f"{self.name}: initialize must be called before run")
+        with self._named():
+            self._take_arrays(self.backend)
+            self._allocate(self.backend)
+            self._compute()
+
+    def _demands(self) -> tuple[str, ...]:
+        """Names of the attributes that must be linked or assigned before initialize."""
+        return ()
+
+    def _setup(self) -> None:
+        raise NotImplementedError
+
+    def _allocate(self, backend: Any) -> None:
+        raise NotImplementedError
+
+    def _compute(self) -> None:
+        raise NotImplementedError
+
+    def _check_demands(self) -> None:
+        for name in self._demands():
+            value = getattr(self, name)
+            if value is None or (isinstance(value, Array) and value.mem is None):
+                raise AttributeError(f"{self.name} needs {name}: link or assign it before initialize")
+
+    def _take_arrays(self, backend: Any) -> None:
+        for name in self.array_attributes():
+            self._take(backend, name)
+
+    def _take(self, backend: Any, name: str) -> None:
+        """Bring an array to `backend`; memory that is new is checked first."""
+        array: Array = getattr(self, name)
+        if array.mem is not self._memories.get(name):
+            self._check_memory(backend, name, array.mem)
+            self._memories[name] = array.mem
+        array.initialize(backend)
+
+    def _check_memory(self, backend: Any, name: str, memory: Memory) -> None:
+        was, now = _format(self._memories.get(name)), _format(memory)
+        if was not in (None, now):
+            now = now or "empty"
+            raise BadFormatError(f"{name} was {was} at initialize and is {now}: call initialize again")
+        if memory is None:
+            return
+        if memory.dtype.kind == "f" and not backend.supports(memory.dtype):
+            raise BadFormatError(f"{name} is {memory.dtype}, which {backend.name} cannot compute on")
+        for other, attribute in self.array_attributes().items():
+            one_is_result = attribute.shallow or self.array_attributes()[name].shallow
+            if other != name and one_is_result and _overlap(getattr(self, other).mem, memory):
+                raise BadFormatError(f"{name} must not share memory with {other}")
+
+    def _ready(self, backend: Any, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> None:
+        """Have memory of this format for results in the Array of attribute `name`."""
+        array: Array = getattr(self, name)
+        wanted = f"{np.dtype(dtype)} {shape}"
+        if self.array_attributes()[name].persistent and _format(array.mem) not in (None, wanted):
+            raise BadFormatError(f"{name} must be {wanted}, got {_format(array.mem)}")
+        array.allocate(shape, dtype)
+        assert array.mem is not None
+        if not (array.mem.flags.c_contiguous and array.mem.flags.writeable):
+            raise BadFormatError(f"{name} must be C-contiguous and writable")
+        self._take(backend, name)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Let errors about formats begin with the name of the unit."""
+        try:
+            yield
+        except BadFormatError as error:
+            raise BadFormatError(f"{self.name}: {error}") from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Links to other units stay, what is linked to anything else becomes the value it has now."""
+        state = vars(self) | {"workflow": None, "backend": None, "_memories": {}}
+        state["_links"] = {own: link for own, link in self._links.items() if isinstance(link[0], Unit)}
+        return state | {own: self.linked(own) for own in self._links.keys() - state["_links"].keys()}
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__
+        return f"{kind}()" if self.name == kind else f"{kind}(name={self.name!r})"
+
+
+def _format(memory: Memory) -> str | None:
+    return None if memory is None else f"{memory.dtype} {memory.shape}"
+
+
+def _overlap(one: Memory, other: Memory) -> bool:
+    return one is not None and other is not None and np.may_share_memory(one, other)
+
+
+def _check_numerics(numerics: str) -> None:
+    if option("numerics", numerics, NUMERICS) == "fixed":
+        raise BadFormatError('numerics="fixed" comes with a later version of convgrad; use numerics="fast"')

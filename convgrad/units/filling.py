@@ -1,0 +1,36 @@
+"""How weights and biases begin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convgrad.geometry.checks import option
+from convgrad.prng import Random
+
+FILLINGS = ("uniform", "gaussian", "constant")
+
+
+def filled(
+    name: str, filling: str, shape: tuple[int, ...], stddev: float, rand: Random
+) -> NDArray[np.float64]:
+    """First values of the parameter `name`.
+
+    Uniform in [-stddev, stddev), gaussian cut at 5 * stddev, or stddev everywhere.
+    """
+    match option(f"{name}_filling", filling, FILLINGS):
+        case "uniform":
+            return rand.uniform(-stddev, stddev, shape)
+        case "gaussian":
+            return np.clip(rand.gaussian(0.0, stddev, shape), -5 * abs(stddev), 5 * abs(stddev))
+        case _:
+            return np.full(shape, stddev)
+
+
+def generator(rand: Any) -> Random:
+    """`rand` itself, or a new generator for a seed; None is seed 1."""
+    if isinstance(rand, Random):
+        return rand
+    return Random(1 if rand is None else rand)

@@ -1,0 +1,111 @@
+"""Attributes that units share: Arrays by reference, everything else as live one-way links."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convgrad.errors import BadFormatError
+from convgrad.memory import Array
+
+
+class ArrayAttribute:
+    """An attribute that holds an Array from the start, so that it can be linked before there is content.
+
+    Assigning an ndarray makes it the content, which all units that share the Array see; None empties it;
+    assigning an Array shares that one from now on. `shallow`: pickle its shape only, the next run makes the
+    content anew. `persistent`: part of what a snapshot keeps of the unit that owns it.
+    """
+
+    def __init__(self, *, shallow: bool = False, persistent: bool = False) -> None:
+        self.shallow = shallow
+        self.persistent = persistent
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, unit: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, unit: Linked, owner: type) -> Array: ...
+    def __get__(self, unit: Linked | None, owner: type) -> Self | Array:
+        if unit is None:
+            return self
+        array = unit.linked(self.name) if unit.is_linked(self.name) else self._own(unit)
+        if not isinstance(array, Array):
+            raise BadFormatError(f"{self.name} must be linked to an Array, found {type(array).__name__}")
+        return array
+
+    def __set__(self, unit: Linked, value: Array | NDArray[Any] | None) -> None:
+        if isinstance(value, Array):
+            unit.unlink(self.name)
+            vars(unit)[self.name] = value
+        else:
+            self.__get__(unit, type(unit)).reset(_content(self.name, value))
+
+    def _own(self, unit: Linked) -> Any:
+        if self.name not in vars(unit):
+            vars(unit)[self.name] = Array(shallow_pickle=self.shallow)
+        return vars(unit)[self.name]
+
+
+def _content(name: str, value: Any) -> NDArray[Any] | None:
+    if value is None or isinstance(value, np.ndarray):
+        return value
+    kind = type(value).__name__
+    raise BadFormatError(f"{name} must be a numpy.ndarray, an Array or None, got {kind}")
+
+
+class Linked:
+    """An object some of whose attributes may be those of other objects."""
+
+    _links: dict[str, tuple[Any, str]]  # own name -> other object, its name for the attribute
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Have a place for links before any attribute is set."""
+        self = super().__new__(cls)
+        vars(self)["_links"] = {}
+        return self
+
+    def link_attrs(self, other: Any, *names: str | tuple[str, str]) -> Self:
+        """Take attributes from `other`: each of `names` is a name, or a pair (own name, other's name).
+
+        Reading one reads the other's present value. Setting it raises RuntimeError, except that an Array is
+        shared: an ndarray assigned on either side becomes the content on both, and assigning another Array
+        ends the link. Raises AttributeError when `other` has no such attribute.
+        """
+        for name in names:
+            own, theirs = (name, name) if isinstance(name, str) else name
+            getattr(other, theirs)
+            vars(self).pop(own, None)
+            self._links[own] = (other, theirs)
+        return self
+
+    def is_linked(self, name: str) -> bool:
+        """Whether this attribute is another object's."""
+        return name in self._links
+
+    def linked(self, name: str) -> Any:
+        """The present value of a linked attribute."""
+        other, theirs = self._links[name]
+        return getattr(other, theirs)
+
+    def unlink(self, name: str) -> None:
+        """Forget the link of this attribute, if there is one."""
+        self._links.pop(name, None)
+
+    if not TYPE_CHECKING:  # a type checker that saw these two would let any misspelt attribute pass
+
+        def __getattr__(self, name: str) -> Any:
+            if name in vars(self).get("_links", ()):
+                return self.linked(name)
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name, obj=self)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name in self._links and not isinstance(getattr(type(self), name, None), ArrayAttribute):
+                other, theirs = self._links[name]
+                where = getattr(other, "name", type(other).__name__)
+                raise RuntimeError(f"{name} is linked to {theirs!r} of {where}: set it there")
+            super().__setattr__(name, value)
