@@ -1,0 +1,70 @@
+"""The NumPy backend: vectorised NumPy and BLAS, spread over threads."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from zope.interface import implementer
+
+from convgrad.backends.numpy.conv import NumpyConv
+from convgrad.backends.numpy.pooling import NumpyPool
+from convgrad.backends.numpy.threads import Threads
+from convgrad.backends.numpy.update import NumpyUpdate
+from convgrad.errors import BadFormatError
+from convgrad.geometry.checks import DTYPES
+from convgrad.interfaces import IBackend
+from convgrad.memory import DeviceArray
+
+DEFAULT_WORKSPACE = 64 << 20
+
+
+@implementer(IBackend)
+class NumpyBackend:
+    """Buffers are ndarrays on the host; `threads` None = CONVGRAD_THREADS, else all cores."""
+
+    name = "numpy"
+
+    def __init__(self, *, threads: int | None = None) -> None:
+        self.threads = Threads(threads)
+        self.workspace = _workspace()
+        self.device = f"CPU, {self.threads.count} threads, NumPy {np.__version__}"
+        self.conv = NumpyConv(self)
+        self.pool = NumpyPool(self)
+        self.update = NumpyUpdate(self)
+
+    def supports(self, dtype: DTypeLike) -> bool:
+        """See IBackend."""
+        return np.dtype(dtype) in DTYPES
+
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """See IBackend."""
+        return np.empty(shape, dtype)
+
+    def upload(self, host: NDArray[Any], buffer: NDArray[Any] | None = None) -> NDArray[Any]:
+        """See IBackend."""
+        return host
+
+    def download(self, buffer: NDArray[Any], host: NDArray[Any]) -> None:
+        """See IBackend."""
+        np.copyto(host, buffer)
+
+    def array(self, host: NDArray[Any]) -> DeviceArray:
+        """See IBackend."""
+        return DeviceArray(self, np.array(host, order="C"))
+
+    def synchronize(self) -> None:
+        """See IBackend; NumPy has always done what was asked of it."""
+
+    def __repr__(self) -> str:
+        return f"NumpyBackend({self.device})"
+
+
+def _workspace() -> int:
+    """CONVGRAD_WORKSPACE in bytes, else 64 MiB."""
+    text = os.environ.get("CONVGRAD_WORKSPACE", str(DEFAULT_WORKSPACE))
+    if not text.isdigit() or int(text) < 1:
+        raise BadFormatError(f"CONVGRAD_WORKSPACE must be a positive number of bytes, got {text!r}")
+    return int(text)

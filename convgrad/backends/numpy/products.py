@@ -1,0 +1,86 @@
+"""Matrix products over blocks: into strided targets, and sums of products over many blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[Any]
+
+
+class Scratch:
+    """Flat buffers of one worker by name, grown to the largest request."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        self._buffers: dict[str, Floats] = {}
+
+    def take(self, name: str, size: int) -> Floats:
+        """`size` elements with undefined content; the same memory at every call of this name."""
+        if name not in self._buffers or self._buffers[name].size < size:
+            self._buffers[name] = np.empty(size, self._dtype)
+        return self._buffers[name][:size]
+
+    def contiguous(self, name: str, block: Floats) -> Floats:
+        """`block` itself when it is C-contiguous, else a copy."""
+        if block.flags.c_contiguous:
+            return block
+        copy = self.take(name, block.size).reshape(block.shape)
+        np.copyto(copy, block)
+        return copy
+
+
+def grouped(block: Floats, groups: int) -> Floats:
+    """A C-contiguous block (n, rows, w, channels) as (groups, P, channels / groups), without copying."""
+    return block.reshape(-1, groups, block.shape[-1] // groups).transpose(1, 0, 2)
+
+
+def multiply_into(
+    left: Floats, right: Floats, target: Floats, scratch: Scratch, alpha: float = 1.0, beta: float = 0.0
+) -> None:
+    """target (n, rows, w, channels) = alpha * left @ right + beta * target, in groups.
+
+    left (groups, P, t), right (groups, t, channels / groups). target is C-contiguous, and not read when
+    beta is 0.
+    """
+    direct = alpha == 1 and beta == 0
+    result = target if direct else scratch.take("result", target.size).reshape(target.shape)
+    np.matmul(left, right, out=grouped(result, len(left)))
+    if direct:
+        return
+    if alpha != 1:
+        result *= alpha
+    if beta != 0:
+        result += beta * target
+    target[...] = result
+
+
+class SumOfProducts:
+    """total (groups, m, n) = sum over blocks of products (groups, m, P) @ (groups, P, n).
+
+    BLAS through NumPy cannot add to its output, so from the second block on a product goes to a temporary
+    first; when that may not be as large as the total, it is made in slices of rows.
+    """
+
+    def __init__(self, total: Floats, slice_rows: int) -> None:
+        self._total = total
+        self._slice_rows = min(slice_rows, total.shape[1])
+        self._temporary: Floats | None = None
+        self._empty = True
+
+    def add(self, left: Floats, right: Floats) -> None:
+        """Add one product."""
+        if self._empty:
+            np.matmul(left, right, out=self._total)
+            self._empty = False
+            return
+        groups, m, n = self._total.shape
+        if self._temporary is None:
+            self._temporary = np.empty((groups, self._slice_rows, n), self._total.dtype)
+        for start in range(0, m, self._slice_rows):
+            part = slice(start, min(start + self._slice_rows, m))
+            product = self._temporary[:, : part.stop - start]
+            np.matmul(left[:, part], right, out=product)
+            self._total[:, part] += product

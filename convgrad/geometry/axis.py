@@ -1,0 +1,87 @@
+"""One direction of a sliding window: the arithmetic that all layer kinds share.
+
+The cell that tap `t` of output `o` reads is `o * stride - before + t * dilation`; cells outside the
+image are padding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from convgrad.errors import BadFormatError
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Window positions along x or y; all sizes are in cells.
+
+    `ceil` adds one window when the last step is not filled, unless that window would start beyond the
+    image and the padding before it.
+    """
+
+    name: str
+    size: int
+    kernel: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+    ceil: bool = False
+
+    def __post_init__(self) -> None:
+        if self.extent > self.padded:
+            raise BadFormatError(
+                f"kernel must fit into the padded image: along {self.name} it spans {self.extent} cells "
+                f"(kernel {self.kernel}, dilation {self.dilation}), the padded image has {self.padded}"
+            )
+
+    @property
+    def extent(self) -> int:
+        """Cells from the first to the last tap."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def padded(self) -> int:
+        """Cells of the image with its padding."""
+        return self.before + self.size + self.after
+
+    @property
+    def output(self) -> int:
+        """Number of windows."""
+        steps, rest = divmod(self.padded - self.extent, self.stride)
+        one_more = self.ceil and rest and (steps + 1) * self.stride < self.before + self.size
+        return steps + (2 if one_more else 1)
+
+    @property
+    def adjoint(self) -> Axis:
+        """The windows of cells that lead back from the outputs, for a stride of 1: taps in reverse order.
+
+        Its paddings are negative where this axis pads by more than its kernel spans.
+        """
+        margins = self.extent - 1 - self.before, self.extent - 1 - self.after
+        return Axis(self.name, self.output, self.kernel, 1, self.dilation, *margins)
+
+    def reach(self, tap: int, outputs: range | None = None) -> tuple[range, range]:
+        """The outputs (all, or those of `outputs`) whose `tap` lies inside the image, and the cells it reads.
+
+        Both ranges have the same length; the second steps by the stride.
+        """
+        outputs = range(self.output) if outputs is None else outputs
+        shift = tap * self.dilation - self.before
+        first = max(outputs.start, -(shift // self.stride))
+        last = min(outputs.stop, (self.size - 1 - shift) // self.stride + 1)
+        count = max(0, last - first)
+        cell = first * self.stride + shift
+        return range(first, first + count), range(cell, cell + count * self.stride, self.stride)
+
+    def inside(self, output: int) -> int:
+        """Number of taps of `output` that lie inside the image."""
+        start = output * self.stride - self.before
+        first = max(0, -(start // self.dilation))
+        last = min(self.kernel - 1, (self.size - 1 - start) // self.dilation)
+        return max(0, last - first + 1)
+
+    def inside_padded(self, output: int) -> int:
+        """Number of taps of `output` that lie inside the image or its padding."""
+        room = self.padded - 1 - output * self.stride
+        return max(0, min(self.kernel, room // self.dilation + 1))

@@ -1,0 +1,101 @@
+"""Checks of single arguments: whole numbers, pairs, paddings, option names, arrays.
+
+Every message names the argument, what was wanted and what came.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from convgrad.errors import BadFormatError
+
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+class Shaped(Protocol):
+    """What a check needs to know of an array, on the host or on a device."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes along the axes."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type."""
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """`value` as an int of at least `least`; bool and float are refused."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise BadFormatError(f"{name} must be an integer, got {value!r}") from None
+    if number < least:
+        raise BadFormatError(f"{name} must be at least {least}, got {number}")
+    return number
+
+
+def whole_numbers(name: str, values: Any, parts: Sequence[str], least: int) -> tuple[int, ...]:
+    """`values` as exactly `len(parts)` integers of at least `least`."""
+    wanted = f"{name} must be {len(parts)} integers ({', '.join(parts)})"
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise BadFormatError(f"{wanted}, got {values!r}")
+    items = tuple(values)
+    if len(items) != len(parts):
+        raise BadFormatError(f"{wanted}, got {items!r}")
+    return tuple(whole(f"{name} {part}", item, least) for part, item in zip(parts, items, strict=True))
+
+
+def pair(name: str, values: Any) -> tuple[int, int]:
+    """`values` as two positive integers (x, y)."""
+    x, y = whole_numbers(name, values, ("x", "y"), least=1)
+    return x, y
+
+
+def four_paddings(values: Any) -> tuple[int, int, int, int]:
+    """`values` as four non-negative integers (left, top, right, bottom)."""
+    left, top, right, bottom = whole_numbers("padding", values, ("left", "top", "right", "bottom"), least=0)
+    return left, top, right, bottom
+
+
+def option(name: str, value: Any, allowed: Sequence[str]) -> str:
+    """`value` when it is one of `allowed`."""
+    if not isinstance(value, str) or value not in allowed:
+        raise BadFormatError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
+    return value
+
+
+def shape_of(name: str, array: Shaped, wanted: Sequence[int | None], axes: str) -> None:
+    """Refuse an array whose shape is not `wanted` (None = any size); `axes` names them in the message."""
+    shape = tuple(array.shape)
+    fits = len(shape) == len(wanted) and all(w is None or w == s for w, s in zip(wanted, shape, strict=True))
+    if not fits:
+        sizes = ", ".join("any" if size is None else str(size) for size in wanted)
+        raise BadFormatError(f"{name} must have shape {axes} = ({sizes}), got {shape}")
+
+
+def rank(name: str, array: Shaped, axes: str) -> None:
+    """Refuse an array whose number of axes is not that of `axes`, written like "(N, H, W, C)"."""
+    wanted = axes.count(",") + (0 if axes.endswith(",)") else 1)
+    if len(array.shape) != wanted:
+        raise BadFormatError(f"{name} must have {wanted} axes {axes}, got shape {tuple(array.shape)}")
+
+
+def common_dtype(arrays: dict[str, Shaped | None]) -> np.dtype[Any]:
+    """The one dtype, native float32 or float64, of all arrays given."""
+    given = {name: array for name, array in arrays.items() if array is not None}
+    first = next(iter(given))
+    for name, array in given.items():
+        if array.dtype not in DTYPES or not array.dtype.isnative:
+            raise BadFormatError(f"{name} must be float32 or float64 in native byte order, got {array.dtype}")
+        if array.dtype != given[first].dtype:
+            raise BadFormatError(
+                f"{name} must have the dtype of {first}, {given[first].dtype}; got {array.dtype}"
+            )
+    return given[first].dtype
