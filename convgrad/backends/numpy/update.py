@@ -82,8 +82,9 @@ class NumpyUpdate:
 
 def _column_sums(weights: Floats, axis: int) -> Floats:
     """The sum over kernels (`axis`), ascending from +0.0, seen as an array like `weights`."""
-    total = np.zeros_like(weights.take(0, axis))
-    for kernel in np.moveaxis(weights, axis, 0):  # numpy.sum promises no order
+    kernels = np.moveaxis(weights, axis, 0)
+    total = np.zeros(kernels.shape[1:], weights.dtype)
+    for kernel in kernels:  # numpy.sum promises no order
         total += kernel
     return np.broadcast_to(np.expand_dims(total, axis), weights.shape)
 
