@@ -30,6 +30,7 @@ FLOORS = (
     ("units", "interop"),
     ("training",),
     ("cli",),
+    ("__main__",),
 )
 FLOOR = {part: number for number, parts in enumerate(FLOORS) for part in parts}
 

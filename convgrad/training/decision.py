@@ -13,7 +13,7 @@ class Epoch(NamedTuple):
     """How an epoch went.
 
     number: epochs trained so far; 0 is the net as it was made, which has not seen train yet.
-    errors: per class, wrongly classified samples, or the sum of squared errors with loss="mse".
+    errors: per class, wrongly classified samples; with loss="mse" the sum of root mean square errors.
     samples: per class, the samples that were counted.
     improved: whether it is the best epoch so far.
     """

@@ -54,6 +54,22 @@ _POLICIES: dict[str, Callable[..., Policy]] = {
 }
 
 
+class Rates:
+    """The learning rates of backward units; those they have when this is made are the base."""
+
+    def __init__(self, units: Sequence[Any], lr_policy: Mapping[str, Any] | None) -> None:
+        self._policies = pair(lr_policy)
+        learners = [unit for unit in units if hasattr(unit, "learning_rate")]
+        self._bases = [(unit, unit.learning_rate, unit.learning_rate_bias) for unit in learners]
+
+    def set(self, iteration: int) -> None:
+        """Give every unit its rates for this iteration."""
+        weights, bias = self._policies
+        for unit, base, bias_base in self._bases:
+            unit.learning_rate = weights(base, iteration)
+            unit.learning_rate_bias = bias(bias_base, iteration)
+
+
 def pair(lr_policy: Mapping[str, Any] | None) -> tuple[Policy, Policy]:
     """The policies of weights and of bias.
 

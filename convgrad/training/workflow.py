@@ -1,0 +1,139 @@
+"""A net, its data and its training, as one plain loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, groupby
+from operator import attrgetter
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convgrad import backends
+from convgrad.memory import Array
+from convgrad.prng import Random
+from convgrad.training import checkpoint, policies
+from convgrad.training.building import Net
+from convgrad.training.decision import Decision
+from convgrad.training.loader import TRAIN, Loader, Minibatch
+from convgrad.training.report import Report, Silence
+
+
+class StandardWorkflow:
+    """Trains the net that `layers` describes on what `loader` serves.
+
+    layers: one dict per layer: "type", perhaps "name", "->" with keywords of the forward unit, "<-" with
+    those of the backward unit; any other key goes to whichever of the two has such a keyword, or both.
+    loss: "softmax" (labels) or "mse" (targets). decision: keywords of `Decision`.
+    lr_policy: as `policies.pair` takes it. snapshots: a folder, or keywords of `checkpoint.Snapshots`.
+    seed: of the initial weights. numerics: "fast" or "fixed". report: is told how training goes.
+
+    An epoch serves test, validation, train; it is judged before train is, so that its errors, its number
+    and the weights belong together: epoch n has been trained n times. The last epoch stops there.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[Mapping[str, Any]],
+        loader: Loader,
+        *,
+        loss: str = "softmax",
+        decision: Mapping[str, Any] | None = None,
+        lr_policy: Mapping[str, Any] | None = None,
+        snapshots: str | PathLike[str] | Mapping[str, Any] | None = None,
+        seed: int = 1,
+        numerics: str = "fast",
+        report: Report | None = None,
+    ) -> None:
+        self.layers, self.loader, self.loss = layers, loader, loss
+        self.lr_policy, self.seed, self.numerics = lr_policy, seed, numerics
+        self.report = report or Silence()
+        self.decision = Decision(**(decision or {}))
+        self.snapshots = checkpoint.snapshots(snapshots, layers)
+        self.random = Random(seed)
+        self.input, self.targets = Array(), Array()
+        self.batch_size = 0
+        self.iteration = 0  # minibatches trained so far
+        self._net = Net(layers, loss, self)
+        self.forwards, self.evaluator, self.gds = self._net.forwards, self._net.evaluator, self._net.gds
+        self._rates = policies.Rates(self.gds, lr_policy)
+        self._stream = self._minibatches()
+
+    def initialize(self, device: Any = None) -> None:
+        """Set up all units on `device`: a backend, its name, or None = the default one."""
+        backend = backends.get(device)
+        self._receive(next(iter(self.loader.minibatches(0))))
+        for unit in (*self.forwards, self.evaluator, *reversed(self.gds)):
+            unit.initialize(backend, numerics=self.numerics)
+
+    def run(self) -> None:
+        """Train until the decision is complete."""
+        while self.step() is not None:
+            pass
+
+    def step(self, minibatch: Minibatch | None = None) -> Minibatch | None:
+        """Send one minibatch through the net, and learn from it if its class is train.
+
+        Without an argument it is the next one that `run` would take; None is returned when there is no more.
+        """
+        if minibatch is None:
+            minibatch = next(self._stream, None)
+        if minibatch is None:
+            self._stream = self._minibatches()  # it goes on, should the decision's limits be raised
+            return None
+        self._receive(minibatch)
+        for unit in (*self.forwards, self.evaluator):
+            unit.run()
+        self.decision.count(minibatch.class_name, self._net.errors, minibatch.size)
+        if minibatch.class_name == TRAIN:
+            self._learn()
+        self.report.minibatch(minibatch)
+        return minibatch
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a snapshot."""
+        checkpoint.save(self, Path(path))
+
+    def resume(self, path: str | PathLike[str]) -> None:
+        """Go on from a snapshot, after initialize; see `checkpoint.resume`."""
+        checkpoint.resume(self, Path(path))
+        self._stream = self._minibatches()
+
+    def _learn(self) -> None:
+        self._rates.set(self.iteration)
+        for unit in reversed(self.gds):
+            unit.run()
+        self.iteration += 1
+
+    def _minibatches(self) -> Iterator[Minibatch]:
+        """What is still to be served; ends when the decision is complete."""
+        for epoch in count(max(0, self.decision.epoch)):
+            for class_name, minibatches in groupby(self.loader.minibatches(epoch), attrgetter("class_name")):
+                judged = self.decision.epoch == epoch  # before, by a workflow that this one resumes
+                if class_name == TRAIN and not judged:
+                    self._end_epoch(epoch)
+                if self.decision.complete:
+                    return
+                if class_name == TRAIN or not judged:
+                    yield from minibatches
+
+    def _end_epoch(self, number: int) -> None:
+        epoch = self.decision.judge(number)
+        if self.snapshots is not None:
+            self.snapshots.epoch(self, epoch)
+        self.report.epoch(epoch)
+
+    def _receive(self, minibatch: Minibatch) -> None:
+        _fill(self.input, minibatch.data)
+        _fill(self.targets, minibatch.targets)
+        self.batch_size = minibatch.size
+
+
+def _fill(array: Array, content: NDArray[Any]) -> None:
+    array.allocate(content.shape, content.dtype)
+    array.map_invalidate()
+    assert array.mem is not None
+    np.copyto(array.mem, content)
