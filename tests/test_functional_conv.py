@@ -85,7 +85,7 @@ def test_functions_give_what_the_operations_give(backend, case):
 
 
 def goldens():
-    """All known answers; fast numerics multiply the padding by the weights, so one of them is out of reach."""
+    """All known answers; one is out of reach, as fast numerics multiply the padding by the weights."""
     beyond_fast = pytest.mark.xfail(
         raises=RuntimeWarning, reason="0 * inf is NaN; numerics fixed will skip it"
     )
