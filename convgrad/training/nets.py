@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 Layer = dict[str, Any]
 Shape = tuple[int, int, int]  # H, W, C
 
+XAVIER, RELU = 1, 2  # variances: as in Caffe; as ReLU wants it (He et al. 2015)
+
 _TRAINING = {"learning_rate": 0.02, "gradient_moment": 0.9}
 
 
@@ -34,7 +36,7 @@ def images(shape: Shape, n_classes: int) -> Net:
         layers += _halving(channels, n_kernels)
         height, width, channels = (height + 1) // 2, (width + 1) // 2, n_kernels
         n_kernels = min(2 * n_kernels, 64)
-    weights = _weights(height * width * channels)
+    weights = _weights(height * width * channels, RELU)
     layers.append({"type": "softmax", "output_sample_shape": n_classes, **weights, **_TRAINING})
     return Net(layers, minibatch_size=50, epochs=30)
 
@@ -44,12 +46,12 @@ def mnist() -> Net:
     rates = {"learning_rate": 0.01, "learning_rate_bias": 0.02}
     training = {**rates, "gradient_moment": 0.9, "weights_decay": 5e-4, "weights_decay_bias": 0}
     layers = [
-        {"type": "conv", "n_kernels": 20, "kx": 5, "ky": 5, **_weights(25), **training},
+        {"type": "conv", "n_kernels": 20, "kx": 5, "ky": 5, **_weights(25, XAVIER), **training},
         {"type": "max_pooling", "kx": 2, "ky": 2},
-        {"type": "conv", "n_kernels": 50, "kx": 5, "ky": 5, **_weights(25 * 20), **training},
+        {"type": "conv", "n_kernels": 50, "kx": 5, "ky": 5, **_weights(25 * 20, XAVIER), **training},
         {"type": "max_pooling", "kx": 2, "ky": 2},
-        {"type": "all2all_str", "output_sample_shape": 500, **_weights(4 * 4 * 50), **training},
-        {"type": "softmax", "output_sample_shape": 10, **_weights(500), **training},
+        {"type": "all2all_str", "output_sample_shape": 500, **_weights(4 * 4 * 50, XAVIER), **training},
+        {"type": "softmax", "output_sample_shape": 10, **_weights(500, XAVIER), **training},
     ]
     return Net(layers, 64, 5, {"type": "inv", "gamma": 1e-4, "pow_ratio": 0.75})
 
@@ -57,11 +59,12 @@ def mnist() -> Net:
 def _halving(channels: int, n_kernels: int) -> list[Layer]:
     conv = {"type": "conv_str", "n_kernels": n_kernels, "kx": 3, "ky": 3, "padding": [1, 1, 1, 1]}
     return [
-        {**conv, **_weights(9 * channels), **_TRAINING},
+        {**conv, **_weights(9 * channels, RELU), **_TRAINING},
         {"type": "max_pooling", "kx": 2, "ky": 2},
     ]
 
 
-def _weights(inputs: int) -> Layer:
-    """Uniform weights of variance 1 / inputs (Glorot and Bengio 2010, Caffe's "xavier"), and no bias."""
-    return {"weights_stddev": math.sqrt(3 / inputs), "bias_filling": "constant", "bias_stddev": 0}
+def _weights(inputs: int, variance: int) -> Layer:
+    """Uniform weights of this variance over the number of inputs, and no bias."""
+    limit = math.sqrt(3 * variance / inputs)
+    return {"weights_stddev": limit, "bias_filling": "constant", "bias_stddev": 0}

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgrad import backends
+from convgrad.errors import BadFormatError
 from convgrad.memory import Array
 from convgrad.prng import Random
 from convgrad.training import checkpoint, policies
@@ -48,6 +49,8 @@ class StandardWorkflow:
         numerics: str = "fast",
         report: Report | None = None,
     ) -> None:
+        if not loader.classes.get(TRAIN):
+            raise BadFormatError(f"loader must serve train, its classes are {dict(loader.classes)}")
         self.layers, self.loader, self.loss = layers, loader, loss
         self.lr_policy, self.seed, self.numerics = lr_policy, seed, numerics
         self.report = report or Silence()
@@ -111,8 +114,8 @@ class StandardWorkflow:
     def _minibatches(self) -> Iterator[Minibatch]:
         """What is still to be served; ends when the decision is complete."""
         for epoch in count(max(0, self.decision.epoch)):
+            judged = self.decision.epoch == epoch  # by the run that this one resumes
             for class_name, minibatches in groupby(self.loader.minibatches(epoch), attrgetter("class_name")):
-                judged = self.decision.epoch == epoch  # before, by a workflow that this one resumes
                 if class_name == TRAIN and not judged:
                     self._end_epoch(epoch)
                 if self.decision.complete:

