@@ -35,11 +35,6 @@ class Evaluator(Unit):
         super().__post_init__()
         self.loss = 0.0
 
-    @property
-    def errors(self) -> float:
-        """What training counts and sums over an epoch."""
-        raise NotImplementedError
-
     def _demands(self) -> tuple[str, ...]:
         return ("output",)
 
@@ -82,11 +77,6 @@ class EvaluatorSoftmax(Evaluator):
         super().__post_init__()
         self.n_err = 0
         self.max_err_output_sum = 0.0
-
-    @property
-    def errors(self) -> float:
-        """Wrongly classified samples."""
-        return self.n_err
 
     def _demands(self) -> tuple[str, ...]:
         return (*super()._demands(), "labels")
@@ -146,15 +136,6 @@ class EvaluatorMSE(Evaluator):
     mse = ArrayAttribute(shallow=True)
     metrics = ArrayAttribute(shallow=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.square_error = 0.0
-
-    @property
-    def errors(self) -> float:
-        """Sum of squared errors over samples and values."""
-        return self.square_error
-
     def _demands(self) -> tuple[str, ...]:
         return (*super()._demands(), "target")
 
@@ -170,8 +151,7 @@ class EvaluatorMSE(Evaluator):
     def _evaluate(self, outputs: NDArray[Any], errors: NDArray[Any], divisor: int) -> None:
         self.target.map_read()
         squares = square_error(outputs, self.target.matrix[: len(outputs)], divisor, err_output=errors)
-        self.square_error = float(squares.sum())
-        self.loss = self.square_error / 2 / divisor
+        self.loss = float(squares.sum() / 2 / divisor)
         self.mse.map_invalidate()
         self.metrics.map_invalidate()
         mse = self.mse.plain

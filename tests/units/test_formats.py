@@ -1,0 +1,142 @@
+"""Shapes and dtypes: what fits, and what is said of what does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convgrad.errors import BadFormatError
+from convgrad.memory import Array
+from convgrad.units.conv import Conv, GDTanhConv
+from convgrad.units.dense import GradientDescent
+from tests.units.twins import DTYPES, conv_twins, dense_twins, host, nan, ran, ready
+
+KEYWORDS = {"n_kernels": 2, "kx": 3, "ky": 2}
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "message"),
+    [
+        ("input", np.ones((1, 3)), r"input must have shape \(N, H, W, C\) or \(N, H, W\)"),
+        ("input", np.ones((1, 3, 4, 1), np.int32), "input must be float32 or float64.*int32"),
+        ("input", np.ones((1, 3, 4, 1), ">f8"), "input must be .*native"),
+        ("input", np.ones((1, 3, 4, 1), np.float32), "weights must have the dtype of input, float32"),
+        ("input", np.ones((1, 3, 4, 2)), r"weights must have shape \(n_kernels, ky \* kx \* C\) = \(2, 12\)"),
+        ("input", np.ones((1, 1, 4, 1)), "kernel must fit"),
+        ("weights", np.ones((2, 2, 3, 1)), r"weights must have shape .* got \(2, 2, 3, 1\)"),
+        ("weights", np.ones((6, 2)), r"\(2, 6\), got \(6, 2\)"),
+        ("weights", np.ones((2, 6)).T.copy().T.astype(np.float32), "weights must have the dtype of input"),
+        ("bias", np.ones(3), r"bias must have shape \(n_kernels,\) = \(2\), got \(3,\)"),
+        ("kx", 2.5, "kx must be an integer"),
+        ("kx", 0, "kx must be at least 1"),
+        ("padding", (1, 2), "padding must be 4 integers"),
+        ("sliding", (0, 1), "sliding x must be at least 1"),
+        ("output", np.ones((1, 2, 2, 2))[..., ::-1], "output must be C-contiguous and writable"),
+    ],
+)
+def test_what_does_not_fit_is_refused(attribute, value, message):
+    conv = Conv(**KEYWORDS)
+    conv.input, conv.weights, conv.bias = np.ones((1, 3, 4, 1)), np.ones((2, 6)), np.ones(2)
+    setattr(conv, attribute, value)
+    with pytest.raises(BadFormatError, match=f"Conv: .*{message}"):
+        conv.initialize("numpy")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "message"),
+    [
+        ("err_output", np.ones((1, 2, 3, 2)), r"err_output must have shape \(1, 2, 2, 2\)"),
+        ("err_output", np.ones((2, 2, 2, 2)), r"err_output must have shape \(1, 2, 2, 2\)"),
+        ("err_output", np.ones((1, 2, 2, 2), np.float32), "err_output must have the dtype of input"),
+        ("output", np.ones((1, 2, 2)), r"output must have shape \(1, 2, 2, 2\) or \(1, 4, 2\)"),
+        ("weights", np.broadcast_to(np.ones(6), (2, 6)), "weights must be writable"),
+        ("gradient_weights_with_moment", np.ones((2, 5)), r"must be float64 \(2, 6\), got float64 \(2, 5\)"),
+    ],
+)
+def test_what_does_not_fit_backwards_is_refused(attribute, value, message):
+    gd = GDTanhConv(**KEYWORDS, gradient_moment=0.5)
+    gd.input, gd.weights, gd.bias = np.ones((1, 3, 4, 1)), np.ones((2, 6)), np.ones(2)
+    gd.output = gd.err_output = np.ones((1, 2, 2, 2))
+    setattr(gd, attribute, value)
+    with pytest.raises(BadFormatError, match=f"GDTanhConv: .*{message}"):
+        gd.initialize("numpy")
+
+
+def test_another_shape_wants_initialize_again(backend, rng):
+    conv, gd = conv_twins(backend, rng.standard_normal((2, 4, 5, 1)), rng.standard_normal((2, 2, 3, 1)))
+    ran(gd, backend, err_output=rng.standard_normal((2, 3, 3, 2)))
+    conv.input = rng.standard_normal((3, 4, 5, 1))
+    for unit in (conv, gd):
+        with pytest.raises(
+            BadFormatError, match=rf"{unit.name}: input was .*\(2, 4, 5, 1\).*call initialize again"
+        ):
+            unit.run()
+    conv.initialize(backend)
+    conv.run()
+    gd.err_output = rng.standard_normal((3, 3, 3, 2))
+    gd.initialize(backend)
+    gd.run()
+    assert gd.err_input.shape == (3, 4, 5, 1)
+    gd.err_output = rng.standard_normal((3, 3, 3, 2)).astype(np.float32)
+    with pytest.raises(BadFormatError, match=r"err_output was float64 .* is float32"):
+        gd.run()
+    gd.err_output = None
+    with pytest.raises(BadFormatError, match="is empty"):
+        gd.run()
+
+
+def test_new_arrays_of_the_same_shape_need_no_initialize(backend, rng):
+    x = rng.standard_normal((2, 1, 3, 4, 1))
+    conv = ran(Conv(**KEYWORDS), backend, input=x[0])
+    first = host(conv.output)
+    for conv.input in (x[1], Array(x[0].copy())):
+        conv.run()
+    np.testing.assert_array_equal(host(conv.output), first)
+
+
+def test_results_share_no_memory_with_operands(backend, rng):
+    x = rng.standard_normal((2, 4, 4, 1))
+    conv = Conv(n_kernels=1, kx=1, ky=1)
+    conv.output = x
+    with pytest.raises(BadFormatError, match="output must not share memory with input"):
+        ready(conv, backend, input=x)
+    conv.output = nan(x.shape)
+    ready(conv, backend, input=x)
+    conv.input = conv.output.mem
+    with pytest.raises(BadFormatError, match="must not share memory"):
+        conv.run()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_three_axes_are_one_channel(backend, rng, dtype):
+    x, weights = (
+        rng.standard_normal((2, 4, 5, 1)).astype(dtype),
+        rng.standard_normal((1, 2, 3, 1)).astype(dtype),
+    )
+    errors = rng.standard_normal((2, 3, 3, 1)).astype(dtype)
+    results = []
+    for shape, error_shape in (((2, 4, 5, 1), (2, 3, 3, 1)), ((2, 4, 5), (2, 9, 1)), ((2, 4, 5), (2, 3, 3))):
+        conv, gd = conv_twins(backend, x.reshape(shape), weights)
+        ran(gd, backend, err_output=errors.reshape(error_shape))
+        assert conv.output.shape == (2, 3, 3, 1)
+        assert gd.err_input.shape == shape
+        results.append([host(a).tobytes() for a in (conv.output, gd.err_input, gd.gradient_weights)])
+    assert results[0] == results[1] == results[2]
+
+
+def test_all2all_takes_and_gives_any_shape(backend, rng):
+    x, weights = rng.standard_normal((2, 3, 2, 2)), rng.standard_normal((6, 12))
+    forward, gd = dense_twins(backend, x, weights, output_sample_shape=(3, 2))
+    assert forward.output.shape == (2, 3, 2)
+    np.testing.assert_allclose(host(forward.output).reshape(2, 6), x.reshape(2, 12) @ weights.T, rtol=1e-12)
+    ran(gd, backend, err_output=rng.standard_normal((2, 3, 2)))
+    assert gd.err_input.shape == x.shape
+    with pytest.raises(BadFormatError, match="err_output must hold 2 samples of 6 elements"):
+        ready(gd, backend, err_output=np.ones((2, 7)))
+
+
+def test_gradient_descent_knows_transposed_weights(backend):
+    gd = GradientDescent(weights_transposed=True, include_bias=False)
+    ready(gd, backend, input=np.ones((2, 3)), weights=np.ones((3, 4)), err_output=np.ones((2, 4)))
+    with pytest.raises(BadFormatError, match=r"weights must have shape \(ky \* kx \* C, n_kernels\)"):
+        ready(gd, backend, weights=np.ones((4, 3)))
