@@ -45,7 +45,8 @@ class Call:
     def _buffer(self, array: AnyArray) -> Any:
         if isinstance(array, DeviceArray):
             return array.buffer
-        return self.backend.upload(np.asarray(array))  # as a plain ndarray: np.matrix has other rules
+        # Aligned, as BLAS wants it, and a plain ndarray, since subclasses have rules of their own.
+        return self.backend.upload(np.require(array, requirements=("ALIGNED", "ENSUREARRAY")))
 
     def empty(self, shape: tuple[int, ...], dtype: type[np.generic] | None = None) -> Any:
         """A buffer for a result."""
