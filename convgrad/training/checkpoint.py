@@ -143,7 +143,9 @@ def _differences(place: str, was: Any, now: Any) -> Iterator[tuple[str, Any, Any
     if isinstance(was, dict) and isinstance(now, dict):
         for key in {**was, **now}:
             yield from _differences(f"{place}[{key!r}]", was.get(key), now.get(key))
-    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+    elif isinstance(was, list) and isinstance(now, list) and len(was) != len(now):
+        yield f"the number of {place}", len(was), len(now)
+    elif isinstance(was, list) and isinstance(now, list):
         for index, pair in enumerate(zip(was, now, strict=True)):
             yield from _differences(f"{place}[{index}]", *pair)
     elif was != now:

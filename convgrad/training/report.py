@@ -82,10 +82,13 @@ class Table:
 class Bar:
     """Prints that table, with a bar below it: images per second, the error, the time left.
 
-    classes: those of the loader; file: the terminal. It is a context manager, and shown from enter to exit.
+    classes: those of the loader. epochs: in all. file: the terminal. done: the epoch that training goes on
+    from, None = it begins anew. It is a context manager, and shown from enter to exit.
     """
 
-    def __init__(self, classes: Mapping[str, int], epochs: int, file: TextIO) -> None:
+    def __init__(
+        self, classes: Mapping[str, int], epochs: int, file: TextIO, *, done: int | None = None
+    ) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -93,8 +96,10 @@ class Bar:
         texts = (TextColumn(f"{{task.fields[{name}]}}") for name in ("epoch", "speed", "error"))
         self._bar = Progress(BarColumn(), *texts, TimeRemainingColumn(), console=console, transient=True)
         self._table = Table(lambda line: console.print(line, highlight=False, markup=False))
+        self._epochs = epochs
         images = sum(classes.values())
-        total = epochs * images + images - classes[TRAIN]  # once more all but train, after the last epoch
+        at_first = images - classes[TRAIN] if done is None else 0  # the untrained net is evaluated too
+        total = (epochs - (done or 0)) * images + at_first
         self._task = self._bar.add_task("", total=total, epoch="", speed="", error="")
 
     @property
@@ -111,8 +116,9 @@ class Bar:
     def epoch(self, epoch: Epoch) -> None:
         """Print the epoch's line."""
         self._table.epoch(epoch)
+        current = min(epoch.number + 1, self._epochs)
         error = _errors(epoch, VALIDATION if VALIDATION in epoch.samples else TRAIN)
-        self._bar.update(self._task, epoch=f"epoch {epoch.number + 1}", error=f"errors {error}")
+        self._bar.update(self._task, epoch=f"epoch {current} of {self._epochs}", error=f"errors {error}")
 
     def __enter__(self) -> Self:
         self._bar.start()

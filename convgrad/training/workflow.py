@@ -97,7 +97,7 @@ class StandardWorkflow:
         return minibatch
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a snapshot."""
+        """Write a snapshot; between epochs, for a place inside an epoch is not kept."""
         checkpoint.save(self, Path(path))
 
     def resume(self, path: str | PathLike[str]) -> None:

@@ -137,7 +137,7 @@ DOUBLE = {
     [
         ({"layers": CHANGED}, r"layers\[0\]\['n_kernels'\] is 3 there and 4 here"),
         ({"layers": TRANSPOSED}, r"layers\[0\]\['weights_transposed'\] is None there and True here"),
-        ({"layers": [LAYERS[0], *LAYERS[2:]]}, r"layers is \[.* there"),
+        ({"layers": [LAYERS[0], *LAYERS[2:]]}, "the number of layers is 4 there and 3 here"),
         ({"seed": 2}, "seed is 1 there and 2 here"),
         ({"lr_policy": None}, "lr_policy is .* there and None here"),
         ({"served": loader(minibatch_size=5)}, r"loader\['minibatch'\]\[0\]\[0\] is 4 there and 5 here"),

@@ -7,7 +7,7 @@ import pytest
 from convgrad.training.decision import Epoch
 from convgrad.training.loader import TEST, TRAIN, VALIDATION, Minibatch
 from convgrad.training.report import Bar, Silence, Speed, Table
-from tests.training.nets_and_data import workflow
+from tests.training.nets_and_data import loader, workflow
 
 CLASSES = {VALIDATION: 11, TRAIN: 25}
 
@@ -93,15 +93,27 @@ def test_bar_shows_speed_error_and_lines():
         workflow(epochs=2, report=bar).run()
         bar._bar.refresh()
     shown = terminal.getvalue()
-    assert all(text in shown for text in ("validation errors", "images/s", "epoch 2", "errors ", "of 11"))
+    assert all(
+        text in shown for text in ("validation errors", "images/s", "epoch 2 of 2", "errors ", "of 11")
+    )
     assert bar.speed.images == 2 * 25
 
 
 def test_bar_ends_full():
-    from tests.training.nets_and_data import loader
-
     with Bar(loader().classes, 3, Terminal()) as bar:
         workflow(epochs=3, report=bar).run()
+        (task,) = bar._bar.tasks
+    assert task.completed == task.total
+
+
+def test_bar_of_a_resumed_run_ends_full(tmp_path):
+    first = workflow(epochs=2)
+    first.run()
+    first.save(tmp_path / "two")
+    with Bar(loader().classes, 5, Terminal(), done=2) as bar:
+        resumed = workflow(epochs=5, report=bar)
+        resumed.resume(tmp_path / "two")
+        resumed.run()
         (task,) = bar._bar.tasks
     assert task.completed == task.total
 
