@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from convgrad.bench.layers import Layer, PoolLayer
 from convgrad.errors import ConvgradError
@@ -44,11 +45,12 @@ def conv_results(layer: Layer, given: dict[str, Floats]) -> dict[str, Floats]:
     padded = _pad(x, layer)
     err_padded, gradient = np.zeros_like(padded), np.empty_like(kernels)
     output = np.zeros_like(errors) + given["bias"]
-    for ky, kx, there in taps(layer, *errors.shape[1:3]):
-        seen = np.ascontiguousarray(padded[there])
-        output += seen @ kernels[:, ky, kx].T
-        err_padded[there] += errors @ kernels[:, ky, kx]
-        gradient[:, ky, kx] = _rows(errors).T @ _rows(seen)
+    with threadpool_limits(1, "blas"):  # on a busy machine its threads mostly wait for each other
+        for ky, kx, there in taps(layer, *errors.shape[1:3]):
+            seen, kernel = padded[there], kernels[:, ky, kx]
+            output += (_rows(seen) @ kernel.T).reshape(output.shape)
+            err_padded[there] += (_rows(errors) @ kernel).reshape(seen.shape)
+            gradient[:, ky, kx] = _rows(errors).T @ _rows(seen)
     bias = errors.sum(axis=(0, 1, 2))
     return {"output": output, "err_input": _crop(err_padded, layer), "weights": gradient, "bias": bias}
 
