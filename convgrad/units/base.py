@@ -37,8 +37,8 @@ def unit(cls: type[_Unit]) -> type[_Unit]:
 
 def unknown_keyword(owner: str, name: str, known: Iterable[str]) -> TypeError:
     """The error for a keyword that `owner` does not have; names the nearest that it has."""
-    nearest = difflib.get_close_matches(name, sorted(known), 1, cutoff=0.0)
-    return TypeError(f"{owner} has no keyword {name!r}" + "".join(f"; the nearest is {n!r}" for n in nearest))
+    [nearest] = difflib.get_close_matches(name, sorted(known), 1, cutoff=0.0)
+    return TypeError(f"{owner} has no keyword {name!r}; the nearest is {nearest!r}")
 
 
 @implementer(IUnit)
@@ -154,21 +154,23 @@ class Unit(Linked):
             return
         if memory.dtype.kind == "f" and not backend.supports(memory.dtype):
             raise BadFormatError(f"{name} is {memory.dtype}, which {backend.name} cannot compute on")
-        for other, attribute in self.array_attributes().items():
-            one_is_result = attribute.shallow or self.array_attributes()[name].shallow
-            if other != name and one_is_result and _overlap(getattr(self, other).mem, memory):
+        attributes = self.array_attributes()
+        if attributes[name].result and not (memory.flags.c_contiguous and memory.flags.writeable):
+            raise BadFormatError(f"{name} must be C-contiguous and writable")
+        for other in attributes.keys() - {name}:
+            one_is_result = attributes[name].result or attributes[other].result
+            if one_is_result and _overlap(getattr(self, other).mem, memory):
                 raise BadFormatError(f"{name} must not share memory with {other}")
 
     def _ready(self, backend: Any, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> None:
         """Have memory of this format for results in the Array of attribute `name`."""
         array: Array = getattr(self, name)
+        if array.mem is not None and array.mem is self._memories.get(name):
+            return  # nothing has changed since initialize
         wanted = f"{np.dtype(dtype)} {shape}"
         if self.array_attributes()[name].persistent and _format(array.mem) not in (None, wanted):
             raise BadFormatError(f"{name} must be {wanted}, got {_format(array.mem)}")
         array.allocate(shape, dtype)
-        assert array.mem is not None
-        if not (array.mem.flags.c_contiguous and array.mem.flags.writeable):
-            raise BadFormatError(f"{name} must be C-contiguous and writable")
         self._take(backend, name)
 
     @contextmanager

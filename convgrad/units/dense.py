@@ -84,7 +84,7 @@ class All2AllSoftmax(All2All):
 
     MAPPING = frozenset({"softmax"})
 
-    max_idx = ArrayAttribute(shallow=True)
+    max_idx = ArrayAttribute(result=True)
 
     def _allocate(self, backend: object) -> None:
         super()._allocate(backend)

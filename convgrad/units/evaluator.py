@@ -29,7 +29,7 @@ class Evaluator(Unit):
     mean: bool = True
 
     output = ArrayAttribute()
-    err_output = ArrayAttribute(shallow=True)
+    err_output = ArrayAttribute(result=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,7 +71,7 @@ class EvaluatorSoftmax(Evaluator):
 
     labels = ArrayAttribute()
     max_idx = ArrayAttribute()
-    confusion_matrix = ArrayAttribute(shallow=True)
+    confusion_matrix = ArrayAttribute(result=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -133,8 +133,8 @@ class EvaluatorMSE(Evaluator):
     root: bool = True
 
     target = ArrayAttribute()
-    mse = ArrayAttribute(shallow=True)
-    metrics = ArrayAttribute(shallow=True)
+    mse = ArrayAttribute(result=True)
+    metrics = ArrayAttribute(result=True)
 
     def _demands(self) -> tuple[str, ...]:
         return (*super()._demands(), "target")

@@ -26,7 +26,7 @@ class Forward(Unit):
     batch_size: int | None = None
 
     input = ArrayAttribute()
-    output = ArrayAttribute(shallow=True)
+    output = ArrayAttribute(result=True)
 
     def _demands(self) -> tuple[str, ...]:
         return ("input",)
@@ -57,7 +57,7 @@ class Backward(Unit):
 
     input = ArrayAttribute()
     err_output = ArrayAttribute()
-    err_input = ArrayAttribute(shallow=True)
+    err_input = ArrayAttribute(result=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

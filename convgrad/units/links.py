@@ -15,12 +15,12 @@ class ArrayAttribute:
     """An attribute that holds an Array from the start, so that it can be linked before there is content.
 
     Assigning an ndarray makes it the content, which all units that share the Array see; None empties it;
-    assigning an Array shares that one from now on. `shallow`: pickle its shape only, the next run makes the
-    content anew. `persistent`: part of what a snapshot keeps of the unit that owns it.
+    assigning an Array shares that one from now on. `result`: each run makes the content anew, so that
+    pickles keep its shape only. `persistent`: part of what a snapshot keeps of the unit that owns it.
     """
 
-    def __init__(self, *, shallow: bool = False, persistent: bool = False) -> None:
-        self.shallow = shallow
+    def __init__(self, *, result: bool = False, persistent: bool = False) -> None:
+        self.result = result
         self.persistent = persistent
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -47,7 +47,7 @@ class ArrayAttribute:
 
     def _own(self, unit: Linked) -> Any:
         if self.name not in vars(unit):
-            vars(unit)[self.name] = Array(shallow_pickle=self.shallow)
+            vars(unit)[self.name] = Array(shallow_pickle=self.result)
         return vars(unit)[self.name]
 
 

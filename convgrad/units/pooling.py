@@ -57,7 +57,7 @@ class Pooling(Forward):
 class _MaxPooling(Pooling):
     """`input_offset`, int64 like output: the place in the whole of input, taken as flat, of each output."""
 
-    input_offset = ArrayAttribute(shallow=True)
+    input_offset = ArrayAttribute(result=True)
 
     def _allocate(self, backend: Any) -> None:
         super()._allocate(backend)

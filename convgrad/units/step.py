@@ -58,8 +58,8 @@ class Learner(Backward):
 
     weights = ArrayAttribute(persistent=True)
     bias = ArrayAttribute(persistent=True)
-    gradient_weights = ArrayAttribute(shallow=True)
-    gradient_bias = ArrayAttribute(shallow=True)
+    gradient_weights = ArrayAttribute(result=True)
+    gradient_bias = ArrayAttribute(result=True)
     accumulated_gradient_weights = ArrayAttribute(persistent=True)
     accumulated_gradient_bias = ArrayAttribute(persistent=True)
     gradient_weights_with_moment = ArrayAttribute(persistent=True)
@@ -92,10 +92,16 @@ class Learner(Backward):
         super()._allocate(backend)
         for parameter in self._learned():
             like: Array = getattr(self, parameter)
-            if self.apply_gradient and like.mem is not None and not like.mem.flags.writeable:
-                raise BadFormatError(f"{parameter} must be writable: the step changes it in place")
             for name in self._buffers(parameter):
                 self._ready(backend, name, like.shape, like.dtype)
+                self._check_writable(name)
+            if self.apply_gradient:
+                self._check_writable(parameter)
+
+    def _check_writable(self, name: str) -> None:
+        memory = getattr(self, name).mem
+        if memory is not None and not memory.flags.writeable:
+            raise BadFormatError(f"{name} must be writable: the step changes it in place")
 
     def _buffers(self, parameter: str) -> Iterator[str]:
         """The arrays besides itself that a parameter's step needs; a velocity, once there, is kept up."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from convgrad.memory import Array
 from convgrad.units.conv import ConvTanh, GDTanhConv
 from convgrad.units.dense import All2AllSoftmax, GDSoftmax
 from convgrad.units.evaluator import EvaluatorMSE, EvaluatorSoftmax
-from tests.units.twins import POOLS, Apart, host
+from tests.units.twins import POOLS, Apart, conv_twins, host, ran, ready
 
 STEP = {"learning_rate": 0.1, "gradient_moment": 0.9}
 
@@ -61,14 +62,67 @@ def test_moving_a_trained_net(backend, rng):
         np.testing.assert_array_equal(one, other)
 
 
-def test_square_error(backend, rng):
-    output, target = rng.standard_normal((2, 3, 4))
-    found = []
-    for place in (backend, Apart(backend)):
-        evaluator = EvaluatorMSE()
-        evaluator.output, evaluator.target = output, target
-        evaluator.initialize(place)
-        evaluator.run()
-        found.append([host(a) for a in (evaluator.err_output, evaluator.mse, evaluator.metrics)])
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, other)
+def test_places_of_the_maxima(backend, rng):
+    x = rng.standard_normal((2, 5, 6, 2))
+    units = [POOLS["max"][0](kx=2, ky=3) for _ in range(2)]
+    for unit, place in zip(units, (backend, Apart(backend)), strict=True):
+        ran(unit, place, input=x)
+    np.testing.assert_array_equal(host(units[1].input_offset), host(units[0].input_offset))
+
+
+def test_what_the_host_writes_counts(backend, rng):
+    """A net set back, in place, to what it was goes on to the same bits."""
+    numbers = {"gradient_moment": 0.5, "accumulate_gradient": True, "acc_alpha": 0.5, "acc_beta": 0.5}
+    numbers |= {"gd_alpha": 0.25, "err_input_beta": 0.5}
+    x, weights, bias = rng.standard_normal((2, 4, 5, 1)), rng.standard_normal((3, 2, 3, 1)), np.ones(3)
+    forward, gd = conv_twins(Apart(backend), x, weights, bias, backward=numbers)
+    ran(gd, Apart(backend), err_output=rng.standard_normal((2, 3, 3, 3)))
+    arrays = [*forward.tensors().values(), *gd.tensors().values(), gd.err_input]
+    kept, results = [host(array) for array in arrays], []
+    for _ in range(2):
+        for array, content in zip(arrays, kept, strict=True):
+            array.map_invalidate()
+            array.mem[...] = content
+        gd.run()
+        results.append([host(array) for array in arrays])
+    for first, second, old in zip(*results, kept, strict=True):
+        np.testing.assert_array_equal(first, second)
+        assert not np.array_equal(first, old)
+
+
+def on_device(values, place):
+    """An Array whose content is on the device alone."""
+    array = Array(np.zeros_like(values))
+    array.initialize(place)
+    array.write_buffer(keep=False)[...] = values
+    return array
+
+
+def test_evaluators_bring_their_operands(backend, rng):
+    place, y, target = Apart(backend), *rng.uniform(0.1, 1, (2, 3, 4))
+    labels, found = np.array([3, 0, 1]), np.array([3, 1, 1])
+    pairs = [(EvaluatorMSE, {"output": y, "target": target})]
+    pairs += [(EvaluatorSoftmax, {"output": y, "labels": labels, "max_idx": found})]
+    for evaluator_class, arrays in pairs:
+        here = ran(evaluator_class(), backend, **arrays)
+        there = evaluator_class()
+        ran(there, place, **{name: on_device(values, place) for name, values in arrays.items()})
+        assert there.loss == here.loss
+        np.testing.assert_array_equal(host(there.err_output), host(here.err_output))
+        if evaluator_class is EvaluatorSoftmax:
+            assert there.n_err == here.n_err == 1
+
+
+def test_results_made_on_the_host_reach_the_device(backend, rng):
+    """A second run's results replace the first's there too."""
+    place, target = Apart(backend), rng.standard_normal((3, 4))
+    softmax = ready(All2AllSoftmax(output_sample_shape=4), place, input=rng.standard_normal((3, 2)))
+    mse = ready(EvaluatorMSE(), place, output=softmax.output, target=target)
+    classes = ready(EvaluatorSoftmax(), place, output=softmax.output, labels=np.array([0, 1, 2]))
+    results = {softmax: ["output", "max_idx"], mse: ["err_output", "mse", "metrics"]}
+    results[classes] = ["err_output", "confusion_matrix"]
+    for softmax.input in (rng.standard_normal((3, 2)), rng.standard_normal((3, 2)) * 9):
+        for unit, names in results.items():
+            unit.run()
+            for array in (getattr(unit, name) for name in names):
+                np.testing.assert_array_equal(array.read_buffer(), array.mem)

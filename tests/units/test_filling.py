@@ -41,6 +41,18 @@ def test_gaussian():
     assert 0.5 < np.abs(values).max() <= 1.25
 
 
+class Far(Random):
+    """Draws numbers at the ends only."""
+
+    def gaussian(self, mean, stddev, shape=()):
+        return mean + np.where(np.arange(math.prod(shape)) % 2, 6, -6).reshape(shape) * stddev
+
+
+def test_gaussian_is_cut():
+    values = conv_weights(weights_stddev=0.25, weights_filling="gaussian", rand=Far(1))
+    np.testing.assert_array_equal(np.unique(values), [-1.25, 1.25])
+
+
 def test_constant():
     np.testing.assert_array_equal(conv_weights(weights_stddev=0.25, weights_filling="constant"), 0.25)
 

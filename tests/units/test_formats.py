@@ -7,7 +7,7 @@ import pytest
 
 from convgrad.errors import BadFormatError
 from convgrad.memory import Array
-from convgrad.units.conv import Conv, GDTanhConv
+from convgrad.units.conv import Conv, GDTanhConv, GradientDescentConv
 from convgrad.units.dense import GradientDescent
 from tests.units.twins import DTYPES, conv_twins, dense_twins, host, nan, ran, ready
 
@@ -51,6 +51,7 @@ def test_what_does_not_fit_is_refused(attribute, value, message):
         ("output", np.ones((1, 2, 2)), r"output must have shape \(1, 2, 2, 2\) or \(1, 4, 2\)"),
         ("weights", np.broadcast_to(np.ones(6), (2, 6)), "weights must be writable"),
         ("gradient_weights_with_moment", np.ones((2, 5)), r"must be float64 \(2, 6\), got float64 \(2, 5\)"),
+        ("gradient_weights_with_moment", np.broadcast_to(np.ones(6), (2, 6)), "with_moment must be writable"),
     ],
 )
 def test_what_does_not_fit_backwards_is_refused(attribute, value, message):
@@ -60,6 +61,24 @@ def test_what_does_not_fit_backwards_is_refused(attribute, value, message):
     setattr(gd, attribute, value)
     with pytest.raises(BadFormatError, match=f"GDTanhConv: .*{message}"):
         gd.initialize("numpy")
+
+
+def test_a_restored_velocity_is_checked_also_without_momentum(backend):
+    gd = GradientDescentConv(**KEYWORDS, include_bias=False)
+    gd.input, gd.weights, gd.err_output = np.ones((1, 3, 4, 1)), np.ones((2, 6)), np.ones((1, 2, 2, 2))
+    gd.gradient_weights_with_moment = np.ones((2, 5))
+    with pytest.raises(BadFormatError, match=r"with_moment must be float64 \(2, 6\)"):
+        gd.initialize(backend)
+
+
+def test_strided_weights_are_stepped_in_place(backend, rng):
+    x, errors, memory = rng.standard_normal((3, 4)), rng.standard_normal((3, 2)), rng.standard_normal((8, 4))
+    expected, strided = np.ascontiguousarray(memory[::4, ::-1]), memory[::4, ::-1]
+    for weights in (expected, strided):
+        gd = GradientDescent(include_bias=False, gradient_moment=0.5)
+        ran(gd, backend, input=x, weights=weights, err_output=errors)
+        gd.weights.map_read()
+    np.testing.assert_allclose(strided, expected, rtol=1e-12)
 
 
 def test_another_shape_wants_initialize_again(backend, rng):
@@ -104,6 +123,9 @@ def test_results_share_no_memory_with_operands(backend, rng):
     ready(conv, backend, input=x)
     conv.input = conv.output.mem
     with pytest.raises(BadFormatError, match="must not share memory"):
+        conv.run()
+    conv.input, conv.output = x, nan((*x.shape, 2))[..., 0]
+    with pytest.raises(BadFormatError, match="output must be C-contiguous"):
         conv.run()
 
 

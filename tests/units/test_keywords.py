@@ -35,9 +35,7 @@ def test_workflow_is_the_first_argument():
 
 
 def test_keywords_are_checked():
-    with pytest.raises(
-        TypeError, match=r"GradientDescentConv has no keyword 'lerning_rate'.*'learning_rate'"
-    ):
+    with pytest.raises(TypeError, match=r"Conv has no keyword 'lerning_rate'.*'learning_rate'"):
         GradientDescentConv(lerning_rate=0.1)
     with pytest.raises(TypeError, match="MaxPooling has no keyword 'n_kernels'"):
         MaxPooling(kx=2, ky=2, n_kernels=3)
