@@ -16,11 +16,10 @@ Gains = tuple[float | None, float | None]  # of two threads, before a layer and 
 
 def head(*, against_torch: bool) -> str:
     """The line above the rows."""
-    timed = f"{'ms':>8} {'(spread)':<17}{'GF/s':>6}"
-    torch = f"{'torch':>6}{timed[5:]} {'layout':<6}{'ratio':>6}{'paired':>7} |"
-    return (
-        f"{'layer':<12}{'operation':<10}{timed}{'columns':>11} |{torch if against_torch else ''}{'gain':>5}"
-    )
+    rest = f" {'(spread)':<17}{'GF/s':>6}"
+    ours = f"{'layer':<12}{'operation':<10}{'ms':>8}{rest}{'columns':>11} |"
+    torch = f"{'torch ms':>9}{rest} {'layout':<6}{'ratio':>6}{'paired':>7} |"
+    return ours + (torch if against_torch else "") + f"{'gain':>5}"
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class Row:
         line = f"{self.layer.name:<12}{self.operation:<10}{self._cells('convgrad')}{mebibytes:>11} |"
         if self.layout is not None:
             ratios = f"{self.layout:<6}{self.ratio:>6.2f}{self.paired_ratio:>7.2f}"
-            line += f"{self._cells(self.layout)} {ratios} |"
+            line += f" {self._cells(self.layout)} {ratios} |"
         gain = min((gain for gain in self.gains if gain is not None), default=None)
         return line + ("" if gain is None else f"{gain:>5.2f}") + (" void" if self.void else "")
 
