@@ -1,0 +1,168 @@
+"""Several Python threads on one backend, forked children, and the memory of a call."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from convgrad import functional
+from convgrad.backends.numpy import NumpyBackend, blocks, threads
+from convgrad.interfaces import ConvGradients
+from convgrad.update_rule import UpdateRule
+from tests import operations
+from tests.cases import ConvCase
+
+CASE = ConvCase("layer", 6, (14, 15), 8, 12, (3, 2), (1, 2, 0, 3), (2, 1), (1, 2), 2, seed=1)
+ROOT = Path(__file__).parents[1]
+
+
+def everything(backend, seed):
+    """Bytes of the results of one call of each kind, on data of its own."""
+    rng = np.random.default_rng(seed)
+    x, weights, bias, d = (rng.standard_normal(shape).astype(np.float32) for shape in CASE.shapes)
+    keywords = {**CASE.window, "activation": "tanh", "backend": backend}
+    y = functional.conv_forward(x, weights, bias, **keywords)
+    gradients = functional.conv_backward(x, weights, d, output=y, **keywords)
+    pooled = functional.pool_forward(y, "maxabs", (2, 3), backend=backend)
+    keywords = {"offset": pooled.offset, "backend": backend}
+    err_input = functional.pool_backward(pooled.output, y.shape, "maxabs", (2, 3), **keywords)
+    backend.update.step(weights, gradients.weights, UpdateRule(weights_decay=0.1))
+    return b"".join(a.tobytes() for a in (y, *gradients, *pooled, err_input, weights))
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one backend", "a backend for each"])
+def test_200_calls_from_four_threads_are_as_200_calls_from_one(shared, monkeypatch):
+    monkeypatch.setattr(blocks, "LEAST_WORK", 0)  # so that every call uses the pool
+    one = NumpyBackend(threads=2)
+    known = [everything(one, seed) for seed in range(4)]
+
+    def calls(seed):
+        backend = one if shared else NumpyBackend(threads=2)
+        return {everything(backend, seed) for _ in range(50)}
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(calls, range(4))) == [{known[seed]} for seed in range(4)]
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_blas_gets_its_threads_back(monkeypatch):
+    monkeypatch.setattr(blocks, "LEAST_WORK", 0)
+    before, backend = blas_threads(), NumpyBackend(threads=2)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda seed: everything(backend, seed), range(12)))
+    assert blas_threads() == before
+
+
+def test_blas_has_one_thread_until_the_last_user_leaves():
+    before, guard = blas_threads(), threads.OneThreadBlas()
+    with guard:
+        with guard:
+            assert set(blas_threads()) <= {1}
+        assert set(blas_threads()) <= {1}
+    assert blas_threads() == before
+
+
+def test_the_first_error_of_the_workers_is_raised_and_the_pool_lives_on():
+    pool, done = threads.Threads(3), []
+
+    def fail():
+        raise MemoryError("too large")
+
+    with pytest.raises(MemoryError, match="too large"):
+        pool.run([lambda: done.append(1), fail, lambda: done.append(2)])
+    with pytest.raises(MemoryError, match="too large"):
+        pool.run([fail, lambda: done.append(3)])
+    pool.run([lambda: done.append(4)] * 5)
+    assert sorted(done) == [1, 2, 3, *[4] * 5]
+
+
+def test_workers_run_side_by_side():
+    meeting = threading.Barrier(3, timeout=20)
+    threads.Threads(3).run([meeting.wait] * 3)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", ""])
+def test_a_number_of_threads_that_is_none_is_refused(monkeypatch, text):
+    monkeypatch.setenv("CONVGRAD_THREADS", text)
+    with pytest.raises(ValueError, match="CONVGRAD_THREADS must be a positive integer, got"):
+        NumpyBackend()
+
+
+FORK = """
+import os, signal, sys, warnings
+import numpy as np
+import convgrad
+from convgrad import functional
+from convgrad.backends.numpy import blocks
+
+warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads: this is what is tried
+blocks.LEAST_WORK = 0
+rng = np.random.default_rng(0)
+x, weights = rng.standard_normal((8, 20, 20, 16)), rng.standard_normal((24, 3, 3, 16))
+
+def compute():
+    y = functional.conv_forward(x, weights, backend="numpy")
+    return functional.conv_backward(x, weights, y, backend="numpy").weights.tobytes()
+
+before = compute() if "used" in sys.argv else None
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    result = compute()
+    os._exit(0 if before in (None, result) else 1)
+_, status = os.waitpid(child, 0)
+after = compute()
+sys.exit(os.waitstatus_to_exitcode(status) or (before not in (None, after)))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.parametrize("parent", ["unused", "used"])
+def test_a_forked_child_computes(parent):
+    environment = {**os.environ, "CONVGRAD_THREADS": "3", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", FORK, parent]
+    assert subprocess.run(command, env=environment, timeout=120, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("batch", [1, 4, 24])
+@pytest.mark.parametrize(
+    "case",
+    [
+        ConvCase("strided", 0, (30, 31), 16, 24, (3, 4), (1, 2, 0, 1), (2, 1)),
+        ConvCase("smooth", 0, (30, 31), 16, 24, (3, 4), (1, 2, 0, 1)),
+        ConvCase("pointwise", 0, (30, 31), 48, 64, (1, 1)),
+        ConvCase("few_channels", 0, (40, 41), 3, 24, (5, 4), (1, 2, 0, 1)),
+    ],
+    ids=lambda case: case.kind,
+)
+@pytest.mark.parametrize("activation", ["linear", "tanh"])
+def test_a_backward_call_stays_within_the_workspace(case, batch, activation, rng):
+    """Scratch, columns and the workers' own sums, beside the three results."""
+    backend = NumpyBackend(threads=2)
+    backend.workspace = 2 << 20
+    case = replace(case, batch=batch)
+    x, weights, _, d = (rng.standard_normal(shape).astype(np.float32) for shape in case.shapes)
+    geometry = operations.conv_geometry(case)
+    gradients = ConvGradients(np.empty_like(x), np.empty_like(weights), np.empty(case.n_kernels, np.float32))
+    arguments = x, weights, d, np.tanh(d), gradients, geometry
+    backend.conv.backward(*arguments, activation=activation)
+    tracemalloc.start()
+    try:
+        backend.conv.backward(*arguments, activation=activation)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= backend.workspace + 200_000  # NumPy's cast buffers, Python's own objects
