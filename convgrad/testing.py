@@ -74,9 +74,8 @@ def check_vjp(
             raise BadFormatError(f"arrays[{position}] must be float64, got {array.dtype}")
         if gradient is None:
             continue
-        assert gradient.shape == array.shape, (
-            f"gradient {position}: shape {gradient.shape}, not {array.shape}"
-        )
+        wrong = f"gradient {position} has shape {gradient.shape}, its array {array.shape}"
+        _require(gradient.shape == array.shape, wrong)
         slope = _slope_along(function, arrays, position, err_output, eps)
         for direction in _directions(array.shape, full, random):
             found, wanted = float((gradient * direction).sum()), slope(direction)
