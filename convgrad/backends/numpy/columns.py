@@ -53,11 +53,39 @@ class Columns:
         """Rows and columns of cells that `rows` output rows cover."""
         return (rows - 1) * self.y.stride + self.y.extent, (self.x.output - 1) * self.x.stride + self.x.extent
 
-    def unpack(self, images: Floats, band: range, scratch: Scratch) -> Floats:
-        """The column matrix of output rows `band` of all `images`, in scratch memory."""
+    def source_rows(self, band: range) -> slice:
+        """The rows of the images that output rows `band` read, from theirs to those of the next band.
+
+        The rows of all bands together are all rows of the images.
+        """
+        first = 0 if band.start == 0 else self._row(band.start)
+        if band.stop == self.y.output:
+            return slice(first, self.y.size)
+        return slice(first, max(self._row(band.stop), self._row(band.stop - 1, self.y.extent), first))
+
+    def most_source_rows(self, rows: int) -> int:
+        """The largest number of `source_rows` of a band of `rows` output rows."""
+        read = (rows - 1) * self.y.stride + max(self.y.extent, self.y.stride)
+        unread = max(0, -self.y.before) + max(0, -self.y.after) + self.y.stride
+        return min(self.y.size, read + unread)
+
+    def owned_rows(self, band: range) -> int:
+        """How many of `source_rows` come before those of the next band."""
+        rows = self.source_rows(band)
+        end: int = rows.stop if band.stop == self.y.output else self._row(band.stop)
+        return end - int(rows.start)
+
+    def _row(self, output: int, offset: int = 0) -> int:
+        return min(max(output * self.y.stride - self.y.before + offset, 0), self.y.size)
+
+    def unpack(self, images: Floats, band: range, scratch: Scratch, first_row: int = 0) -> Floats:
+        """The column matrix of output rows `band` of all `images`, in scratch memory.
+
+        `images` hold the rows from `first_row` on.
+        """
         cells = self._padded(scratch, len(images), len(band))
         cells[...] = 0
-        inside, source = self._inside(images, band)
+        inside, source = self._inside(images, band, first_row)
         cells[inside] = images[source]
         np.copyto(self._windows(scratch, len(images), len(band)), self._view(cells, len(band)))
         return self.matrix(scratch, len(images), len(band))
@@ -115,10 +143,11 @@ class Columns:
         window = (down * self.y.dilation, right * self.x.dilation, step)
         return as_strided(cells, shape, (step * per_group, *places, *window), writeable=False)
 
-    def _inside(self, images: Floats, band: range) -> tuple[Any, Any]:
+    def _inside(self, images: Floats, band: range, first_row: int = 0) -> tuple[Any, Any]:
         """Where the covered cells and the images overlap: the index into the cells, and into the images."""
         height, width = self._cells(len(band))
-        rows = _overlap(band.start * self.y.stride - self.y.before, height, images.shape[1])
+        top = band.start * self.y.stride - self.y.before - first_row
+        rows = _overlap(top, height, images.shape[1])
         columns = _overlap(-self.x.before, width, images.shape[2])
         return (slice(None), rows[0], columns[0]), (slice(None), rows[1], columns[1])
 
@@ -141,9 +170,22 @@ class Pixels:
         """Elements of scratch (used where the image is not contiguous)."""
         return images * rows * self.x.output * self.channels
 
-    def unpack(self, images: Floats, band: range, scratch: Scratch) -> Floats:
-        """The column matrix (groups, P, taps) of rows `band` of all `images`."""
-        return grouped(scratch.contiguous("columns", images[:, band.start : band.stop]), self.groups)
+    def source_rows(self, band: range) -> slice:
+        """As Columns.source_rows."""
+        return slice(band.start, band.stop)
+
+    def most_source_rows(self, rows: int) -> int:
+        """As Columns.most_source_rows."""
+        return rows
+
+    def owned_rows(self, band: range) -> int:
+        """As Columns.owned_rows."""
+        return len(band)
+
+    def unpack(self, images: Floats, band: range, scratch: Scratch, first_row: int = 0) -> Floats:
+        """The column matrix (groups, P, taps) of rows `band` of all `images`, as Columns.unpack."""
+        rows = images[:, band.start - first_row : band.stop - first_row]
+        return grouped(scratch.contiguous("columns", rows), self.groups)
 
 
 def columns_of_x(geometry: ConvGeometry) -> Columns | Pixels:
@@ -167,14 +209,16 @@ def columns_of_errors(geometry: ConvGeometry) -> Columns | Pixels:
     return Columns(y, x, geometry.n_kernels, geometry.groups, geometry.group_kernels <= FEW_CHANNELS)
 
 
-def gathers(geometry: ConvGeometry) -> bool:
+def gathers(geometry: ConvGeometry, room: int) -> bool:
     """Whether the columns of err_output are the shorter way to the gradients.
 
-    They are made once, where the columns of x are made, multiplied and packed.
+    They are made once, where the columns of x are made, multiplied and packed; but the turned kernels and
+    their gradient must fit into `room` elements.
     """
-    return geometry.sliding == (1, 1) and (
-        geometry.pointwise or geometry.group_kernels <= min(MANY_CHANNELS, 2 * geometry.group_channels)
-    )
+    if geometry.pointwise:
+        return True
+    few = geometry.group_kernels <= min(MANY_CHANNELS, 2 * geometry.group_channels)
+    return geometry.sliding == (1, 1) and few and 2 * geometry.n_kernels * geometry.taps <= room
 
 
 def _tap(axis: Axis, tap: int, outputs: int) -> slice:

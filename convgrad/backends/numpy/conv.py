@@ -84,17 +84,17 @@ class NumpyConv:
         errors = Errors(err_output[: call.batch], output, activation)
         straight = _straight(weights, geometry, weights_transposed)
         gradient = _straight(gradients.weights, geometry, weights_transposed)
-        wanted_x = None if gradient is None else x
-        if not gathers(geometry):
+        x = None if gradient is None else x
+        if not gathers(geometry, call.turned_room()):
             err_input = _err_input(gradients, call, straight, alpha, beta)
-            wanted = Gradients(err_input, wanted_x, gradient, gradients.bias)
+            wanted = Gradients(err_input, x, gradient, gradients.bias)
             pack_gradients(call, columns_to_pack(geometry), errors, wanted)
             return
         turned = None if straight is None else kernels.turned(straight, geometry)
-        total = None if gradient is None else kernels.empty_turned(geometry, call.dtype)
+        total = None if gradient is None else kernels.turned_gradient(gradient, geometry)
         err_input = _err_input(gradients, call, turned, alpha, beta)
-        wanted = Gradients(err_input, wanted_x, total, gradients.bias)
-        gather_gradients(call, columns_of_errors(geometry), errors, wanted)
+        wanted = Gradients(err_input, x, total, gradients.bias)
+        gather_gradients(call.reserving(geometry), columns_of_errors(geometry), errors, wanted)
         if gradient is not None and total is not None:
             kernels.turn_back(total, gradient, geometry)
 
@@ -117,9 +117,9 @@ class NumpyConv:
         straight = kernels.by_group(weights, geometry, weights_transposed)
         finish = partial(_finish, bias, activation)
         out = _cut(out, call.batch)
-        if gathers(geometry):
+        if gathers(geometry, call.turned_room()):
             turned = kernels.turned(straight, geometry)
-            correlate(call, columns_of_errors(geometry), x, turned, out, finish)
+            correlate(call.reserving(geometry), columns_of_errors(geometry), x, turned, out, finish)
         else:
             errors = Errors(x[: call.batch], None, "linear")
             pack_gradients(

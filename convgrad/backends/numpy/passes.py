@@ -8,8 +8,9 @@ the workers, so the bits do not depend on which thread is faster.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,7 +21,9 @@ from convgrad.backends.numpy.columns import Columns, Pixels
 from convgrad.backends.numpy.products import Floats, Scratch, grouped, multiply_into
 from convgrad.backends.numpy.sums import Errors, Sums
 from convgrad.backends.numpy.threads import Threads
+from convgrad.geometry import ConvGeometry
 
+NUMPY_BUFFERS = 512 << 10  # what ufuncs take by themselves for operands that need casts or copies
 Finish = Callable[[Floats], None]  # what happens to a block of outputs once it is complete
 
 
@@ -31,6 +34,11 @@ class ErrInput(NamedTuple):
     kernels: Floats
     alpha: float = 1.0
     beta: float = 0.0
+
+    def scratch_size(self) -> int:
+        """Elements that multiply_into needs for one row of cells."""
+        direct = self.alpha == 1 and self.beta == 0
+        return 0 if direct else 2 * _row_size(self.array)
 
 
 class Gradients(NamedTuple):
@@ -51,6 +59,15 @@ class Call:
     workspace: int
     threads: Threads
     unpack_size: int | None
+
+    def turned_room(self) -> int:
+        """Elements of the workspace that turned kernels and their gradient may have."""
+        return self.workspace // 4 // self.dtype.itemsize
+
+    def reserving(self, geometry: ConvGeometry) -> Call:
+        """The same call with less workspace: turned kernels and their gradient have their share."""
+        taken = 0 if geometry.pointwise else 2 * geometry.n_kernels * geometry.taps * self.dtype.itemsize
+        return replace(self, workspace=self.workspace - taken)
 
     def plan(self, elements: Callable[[int, int], int], rows: int, work: int) -> Blocks:
         """Cut the batch; `elements(images, rows)` of scratch per block."""
@@ -88,7 +105,7 @@ class Call:
             batch=self.batch,
             rows=rows,
             work=work,
-            budget=self.workspace,
+            budget=self.workspace - min(NUMPY_BUFFERS, self.workspace // 4),
             threads=threads,
             unpack_size=self.unpack_size,
         )
@@ -98,12 +115,11 @@ def correlate(
     call: Call, columns: Columns | Pixels, x: Floats, kernels: Floats, out: Floats, finish: Finish
 ) -> None:
     """out (N, rows, w, groups * m) = columns of x, times kernels (groups, taps, m), then `finish`."""
-    _, rows, width, channels = out.shape
 
     def elements(images: int, band: int) -> int:
-        return columns.size(images, band) + 2 * images * band * width * channels  # 2: for the activation
+        return columns.size(images, band) + 2 * images * band * _row_size(out)  # 2: for the activation
 
-    blocks = call.plan(elements, rows, out.size * columns.taps)
+    blocks = call.plan(elements, columns.y.output, out.size * columns.taps)
 
     def run(worker: int) -> None:
         scratch = Scratch(call.dtype)
@@ -119,13 +135,11 @@ def gather_gradients(call: Call, columns: Columns | Pixels, errors: Errors, grad
     """err_input = columns of the errors times kernels; weights (groups, m, taps) = x by these columns."""
     err_input, x = gradients.err_input, gradients.x
     unpacks = err_input is not None or x is not None
-    # Room for a copy of x where it is not contiguous, and for a product where it is not stored directly.
-    cells = columns.x.output * max(
-        0 if a is None else a.shape[-1] for a in (x, err_input and err_input.array)
-    )
+    copies = _copy_size(x) + (0 if err_input is None else err_input.scratch_size())
 
     def elements(images: int, band: int) -> int:
-        return columns.size(images, band) + 2 * images * band * cells + errors.size(images)
+        own = columns.size(images, band) + images * band * copies
+        return own + errors.size(images, columns.most_source_rows(band))
 
     work = errors.work(columns.taps)
     blocks, sums = call.plan_sums(elements, columns.y.output, work, gradients)
@@ -134,12 +148,12 @@ def gather_gradients(call: Call, columns: Columns | Pixels, errors: Errors, grad
         scratch = Scratch(call.dtype)
         part = sums.of_worker(worker)
         for images, band in blocks.of_worker(worker):
-            if band.start == 0:  # the bands of an image overlap in the errors they need, so all are kept
-                block = errors.block((images, slice(None)), scratch)
-                part.add_rows(block)
+            rows = columns.source_rows(band)
+            block = errors.block((images, rows), scratch)
+            part.add_rows(block[:, : columns.owned_rows(band)])
             if unpacks:
                 here = images, slice(band.start, band.stop)
-                matrix = columns.unpack(block, band, scratch)
+                matrix = columns.unpack(block, band, scratch, rows.start)
                 if err_input is not None:
                     target, kernels, alpha, beta = err_input
                     multiply_into(matrix, kernels, target[here], scratch, alpha, beta)
@@ -195,6 +209,16 @@ def _pack(
             target *= err_input.beta
     np.matmul(errors, err_input.kernels, out=columns.matrix(scratch, len(target), len(band)))
     columns.pack(target, band, scratch, err_input.alpha)
+
+
+def _row_size(array: Floats) -> int:
+    """Elements of one row of cells of one image."""
+    return math.prod(array.shape[2:])
+
+
+def _copy_size(array: Floats | None) -> int:
+    """Elements of one row of cells of one image, where it has to be copied."""
+    return 0 if array is None or array.flags.c_contiguous else _row_size(array)
 
 
 def sum_rows(call: Call, errors: Errors, total: Floats, rows: int) -> None:

@@ -25,7 +25,7 @@ class Errors:
         Counts the rows' sums of Part.add_rows, and twice the block where it is computed or copied.
         """
         _, all_rows, width, channels = self._err_output.shape
-        sums = images * (all_rows if rows is None else rows) * channels
+        sums: int = images * (all_rows if rows is None else rows) * channels
         direct = self._activation == "linear" and self._err_output.flags.c_contiguous
         return sums if direct else sums + 2 * sums * width
 

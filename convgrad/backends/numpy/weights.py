@@ -6,7 +6,6 @@ G groups, Kg kernels and Cg channels of a group, T = ky * kx * Cg taps.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from convgrad.backends.numpy.products import Floats
 from convgrad.geometry import ConvGeometry
@@ -15,6 +14,8 @@ from convgrad.geometry import ConvGeometry
 def by_group(weights: Floats, geometry: ConvGeometry, transposed: bool) -> Floats:
     """Weights of 2 or 4 axes as (G, Kg, T); a view where their memory allows it."""
     logical = weights.T if transposed else weights.reshape(geometry.n_kernels, geometry.taps)
+    if not (logical.flags.c_contiguous or logical.flags.f_contiguous):  # BLAS would not take it
+        logical = np.ascontiguousarray(logical)
     return logical.reshape(geometry.groups, geometry.group_kernels, geometry.taps)
 
 
@@ -24,14 +25,18 @@ def turned(kernels: Floats, geometry: ConvGeometry) -> Floats:
     return taps.reshape(geometry.groups, -1, geometry.group_channels)
 
 
-def empty_turned(geometry: ConvGeometry, dtype: DTypeLike) -> Floats:
-    """Memory for a gradient of turned kernels: (G, Cg, ky * kx * Kg)."""
+def turned_gradient(gradient: Floats, geometry: ConvGeometry) -> Floats:
+    """Memory for a gradient of turned kernels, (G, Cg, ky * kx * Kg); `gradient`'s own for one tap."""
+    if geometry.kx == geometry.ky == 1:
+        return gradient.transpose(0, 2, 1)
     taps = geometry.ky * geometry.kx * geometry.group_kernels
-    return np.empty((geometry.groups, geometry.group_channels, taps), dtype)
+    return np.empty((geometry.groups, geometry.group_channels, taps), gradient.dtype)
 
 
 def turn_back(total: Floats, gradient: Floats, geometry: ConvGeometry) -> None:
-    """Write a gradient (G, Cg, ky * kx * Kg) of turned kernels into one (G, Kg, T) of straight ones."""
+    """Write the `turned_gradient` into the gradient (G, Kg, T) of straight kernels."""
+    if geometry.kx == geometry.ky == 1:
+        return
     window = geometry.ky, geometry.kx, geometry.group_kernels
     taps = total.reshape(geometry.groups, geometry.group_channels, *window)[:, :, ::-1, ::-1]
     np.copyto(_by_tap(gradient, geometry), taps.transpose(0, 4, 2, 3, 1))
