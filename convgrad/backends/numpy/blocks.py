@@ -64,7 +64,7 @@ def plan_blocks(
 def _block(block_bytes: Callable[[int, int], int], rows: int, room: int) -> tuple[int, int]:
     """As many images, or rows of one image, as fit into `room`; at least one row."""
     images = room // max(1, block_bytes(1, rows))
-    if images:
+    if images > 0:
         return images, rows
     fitting = rows
     while fitting > 1 and block_bytes(1, fitting) > room:

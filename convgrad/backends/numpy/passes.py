@@ -92,9 +92,14 @@ class Call:
         return blocks, Sums(total, gradients.bias, blocks, slice_rows)
 
     def run(self, blocks: Blocks, work: Callable[[int], None]) -> None:
-        """Call `work(worker)` for every worker."""
+        """Call `work(worker)` for every worker. Inf and NaN are values here, not faults: nothing warns."""
+
+        def quietly(worker: int) -> None:
+            with np.errstate(all="ignore"):  # set anew in each thread, for it is the thread's own
+                work(worker)
+
         if self.batch:
-            self.threads.run([partial(work, worker) for worker in range(blocks.workers)])
+            self.threads.run([partial(quietly, worker) for worker in range(blocks.workers)])
 
     def _blocks(
         self, elements: Callable[[int, int], int], rows: int, work: int, worker_bytes: int, threads: int
