@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -373,7 +374,8 @@ def test_windows_that_do_not_fit_are_refused_by_every_function(shape):
 @pytest.mark.parametrize("need", [(), [], "weights", ("weights", "x"), None, 3, ("Bias",), (None,)], ids=str)
 @pytest.mark.parametrize("name", ["conv_backward", "deconv_backward"])
 def test_need_names_gradients(name, need):
-    with pytest.raises(BadFormatError, match="need must hold one or more of err_input, weights, bias; got"):
+    message = f"need must hold one or more of err_input, weights, bias; got {need!r}"
+    with pytest.raises(BadFormatError, match=re.escape(message if isinstance(need, str) else message[:60])):
         entry_points(CASE)[name](**CASE.window, need=need)
 
 

@@ -139,6 +139,12 @@ def test_an_average_rounds_as_written(backend, rng):
         assert output[0, oy, ox, c].tobytes() == (total * inverse + np.float32(0)).tobytes()
 
 
+def test_an_average_that_underflows_is_plus_zero(backend):
+    x = np.array([-1e-45, 0, 0, 0], np.float32).reshape(1, 2, 2, 1)
+    output = functional.pool_forward(x, "average", (2, 2), backend=backend).output
+    assert output.tobytes() == np.zeros(1, np.float32).tobytes()
+
+
 def test_errors_are_added_in_the_order_of_the_outputs(backend, rng):
     """Row by row: an order that changes the last bits of float32 sums."""
     x = np.zeros((1, 6, 7, 1), np.float32)

@@ -162,11 +162,10 @@ def test_every_operation_rounds_in_the_order_written(backend, rng, transposed):
 def test_terms_with_a_factor_of_zero_still_settle_the_sign_of_zero(backend, signs):
     """-0.0 + 0.0 is +0.0: leaving the decay out would give other bits."""
     w, dw = np.array([[signs[0] * 0.0]], np.float32), np.array([[signs[1] * 0.0]], np.float32)
-    parameter = Parameter(backend, w, velocity=np.zeros_like(w))
+    parameter = Parameter(backend, w)  # a velocity would add +0.0 and hide the sign
     parameter.step(dw, UpdateRule(learning_rate=1))
     t = np.float32(0) * (np.float32(1) * w + np.float32(0) * np.float32(0))
-    step = np.float32(-1) * (dw + t) + np.float32(0) * np.float32(0)
-    assert parameter.get("velocity").tobytes() == step.tobytes()
+    step = np.float32(-1) * (dw + t)
     assert parameter.get("w").tobytes() == (w + step).tobytes()
 
 
