@@ -18,7 +18,15 @@ import numpy as np
 
 from convgrad.backends.numpy.blocks import Blocks, plan_blocks
 from convgrad.backends.numpy.columns import Columns, Pixels
-from convgrad.backends.numpy.products import Floats, Scratch, grouped, multiply_into
+from convgrad.backends.numpy.products import (
+    Floats,
+    Product,
+    Scratch,
+    SplitProduct,
+    grouped,
+    multiply_into,
+    product,
+)
 from convgrad.backends.numpy.sums import Errors, Sums
 from convgrad.backends.numpy.threads import Threads
 from convgrad.geometry import ConvGeometry
@@ -78,8 +86,8 @@ class Call:
     ) -> tuple[Blocks, Sums]:
         """Cut the batch, with a sum and a product of the weights' gradient for each worker.
 
-        Where these do not fit, one worker makes the products in slices of kernels, and BLAS spreads each
-        product over the cores.
+        Where these do not fit, one worker makes the products in slices of kernels, each product spread over
+        the threads.
         """
         total = gradients.weights
         size = 0 if total is None else total.nbytes
@@ -91,15 +99,14 @@ class Call:
         slice_rows = 1 if total is None else max(1, int(total.shape[1] * fraction))
         return blocks, Sums(total, gradients.bias, blocks, slice_rows)
 
+    def product(self, blocks: Blocks) -> Product:
+        """How a worker multiplies: alone, or with the help of the threads that have no images."""
+        return SplitProduct(self.threads) if blocks.workers == 1 else product
+
     def run(self, blocks: Blocks, work: Callable[[int], None]) -> None:
-        """Call `work(worker)` for every worker. Inf and NaN are values here, not faults: nothing warns."""
-
-        def quietly(worker: int) -> None:
-            with np.errstate(all="ignore"):  # set anew in each thread, for it is the thread's own
-                work(worker)
-
+        """Call `work(worker)` for every worker."""
         if self.batch:
-            self.threads.run([partial(quietly, worker) for worker in range(blocks.workers)])
+            self.threads.run([partial(work, worker) for worker in range(blocks.workers)])
 
     def _blocks(
         self, elements: Callable[[int, int], int], rows: int, work: int, worker_bytes: int, threads: int
@@ -125,12 +132,13 @@ def correlate(
         return columns.size(images, band) + 2 * images * band * _row_size(out)  # 2: for the activation
 
     blocks = call.plan(elements, columns.y.output, out.size * columns.taps)
+    multiply = call.product(blocks)
 
     def run(worker: int) -> None:
         scratch = Scratch(call.dtype)
         for images, band in blocks.of_worker(worker):
             target = out[images, band.start : band.stop]
-            multiply_into(columns.unpack(x[images], band, scratch), kernels, target, scratch)
+            multiply_into(columns.unpack(x[images], band, scratch), kernels, target, scratch, multiply)
             finish(target)
 
     call.run(blocks, run)
@@ -148,10 +156,11 @@ def gather_gradients(call: Call, columns: Columns | Pixels, errors: Errors, grad
 
     work = errors.work(columns.taps)
     blocks, sums = call.plan_sums(elements, columns.y.output, work, gradients)
+    multiply = call.product(blocks)
 
     def run(worker: int) -> None:
         scratch = Scratch(call.dtype)
-        part = sums.of_worker(worker)
+        part = sums.of_worker(worker, multiply)
         for images, band in blocks.of_worker(worker):
             rows = columns.source_rows(band)
             block = errors.block((images, rows), scratch)
@@ -161,7 +170,7 @@ def gather_gradients(call: Call, columns: Columns | Pixels, errors: Errors, grad
                 matrix = columns.unpack(block, band, scratch, rows.start)
                 if err_input is not None:
                     target, kernels, alpha, beta = err_input
-                    multiply_into(matrix, kernels, target[here], scratch, alpha, beta)
+                    multiply_into(matrix, kernels, target[here], scratch, multiply, alpha, beta)
                 if x is not None:
                     left = grouped(scratch.contiguous("x", x[here]), columns.groups)
                     part.add_product(left.transpose(0, 2, 1), matrix)
@@ -184,10 +193,11 @@ def pack_gradients(
 
     work = errors.work(columns.taps)
     blocks, sums = call.plan_sums(elements, columns.y.output, work, gradients)
+    multiply = call.product(blocks)
 
     def run(worker: int) -> None:
         scratch = Scratch(call.dtype)
-        part = sums.of_worker(worker)
+        part = sums.of_worker(worker, multiply)
         for images, band in blocks.of_worker(worker):
             block = errors.block((images, slice(band.start, band.stop)), scratch)
             matrix = grouped(block, columns.groups)
@@ -195,7 +205,7 @@ def pack_gradients(
             if x is not None:
                 part.add_product(matrix.transpose(0, 2, 1), columns.unpack(x[images], band, scratch))
             if err_input is not None:
-                _pack(columns, matrix, err_input, images, band, scratch)
+                _pack(columns, matrix, err_input, (images, band), scratch, multiply)
                 if finish is not None and band.stop == columns.y.output:
                     finish(err_input.array[images])
 
@@ -204,15 +214,21 @@ def pack_gradients(
 
 
 def _pack(
-    columns: Columns, errors: Floats, err_input: ErrInput, images: slice, band: range, scratch: Scratch
+    columns: Columns,
+    errors: Floats,
+    err_input: ErrInput,
+    block: tuple[slice, range],
+    scratch: Scratch,
+    multiply: Product,
 ) -> None:
+    images, band = block
     target = err_input.array[images]
     if band.start == 0:
         if err_input.beta == 0:
             target[...] = 0  # not a product: the old content may be NaN
         else:
             target *= err_input.beta
-    np.matmul(errors, err_input.kernels, out=columns.matrix(scratch, len(target), len(band)))
+    multiply(errors, err_input.kernels, columns.matrix(scratch, len(target), len(band)))
     columns.pack(target, band, scratch, err_input.alpha)
 
 
@@ -232,7 +248,7 @@ def sum_rows(call: Call, errors: Errors, total: Floats, rows: int) -> None:
 
     def run(worker: int) -> None:
         scratch = Scratch(call.dtype)
-        part = sums.of_worker(worker)
+        part = sums.of_worker(worker, product)
         for images, band in blocks.of_worker(worker):
             part.add_rows(errors.block((images, slice(band.start, band.stop)), scratch))
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convgrad.backends.numpy import blocks
+from convgrad.backends.numpy.threads import Threads
+
 Floats = NDArray[Any]
+Product = Callable[[Floats, Floats, Floats], None]
 
 
 class Scratch:
@@ -37,8 +43,46 @@ def grouped(block: Floats, groups: int) -> Floats:
     return block.reshape(-1, groups, block.shape[-1] // groups).transpose(1, 0, 2)
 
 
+def product(left: Floats, right: Floats, out: Floats) -> None:
+    """out (groups, m, n) = left (groups, m, t) @ right (groups, t, n), on this thread."""
+    np.matmul(left, right, out=out)
+
+
+class SplitProduct:
+    """The same, spread over threads: each makes a part of `out`, of its rows or of its columns.
+
+    For work that cannot be spread over images; not to be used inside of tasks of `threads`.
+    """
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+
+    def __call__(self, left: Floats, right: Floats, out: Floats) -> None:
+        """As `product`."""
+        groups, m, n = out.shape
+        if groups * m * n * left.shape[2] < blocks.LEAST_WORK:
+            product(left, right, out)
+            return
+        parts = [_part(max(m, n), index, self._threads.count) for index in range(self._threads.count)]
+        if m >= n:
+            tasks = [partial(product, left[:, part], right, out[:, part]) for part in parts]
+        else:
+            tasks = [partial(product, left, right[..., part], out[..., part]) for part in parts]
+        self._threads.run(tasks)
+
+
+def _part(size: int, index: int, count: int) -> slice:
+    return slice(size * index // count, size * (index + 1) // count)
+
+
 def multiply_into(
-    left: Floats, right: Floats, target: Floats, scratch: Scratch, alpha: float = 1.0, beta: float = 0.0
+    left: Floats,
+    right: Floats,
+    target: Floats,
+    scratch: Scratch,
+    multiply: Product,
+    alpha: float = 1.0,
+    beta: float = 0.0,
 ) -> None:
     """target (n, rows, w, channels) = alpha * left @ right + beta * target, in groups.
 
@@ -47,7 +91,7 @@ def multiply_into(
     """
     direct = alpha == 1 and beta == 0
     result = target if direct else scratch.take("result", target.size).reshape(target.shape)
-    np.matmul(left, right, out=grouped(result, len(left)))
+    multiply(left, right, grouped(result, len(left)))
     if direct:
         return
     if alpha != 1:
@@ -64,16 +108,17 @@ class SumOfProducts:
     first; when that may not be as large as the total, it is made in slices of rows.
     """
 
-    def __init__(self, total: Floats, slice_rows: int) -> None:
+    def __init__(self, total: Floats, slice_rows: int, multiply: Product) -> None:
         self._total = total
         self._slice_rows = min(slice_rows, total.shape[1])
+        self._multiply = multiply
         self._temporary: Floats | None = None
         self._empty = True
 
     def add(self, left: Floats, right: Floats) -> None:
         """Add one product."""
         if self._empty:
-            np.matmul(left, right, out=self._total)
+            self._multiply(left, right, self._total)
             self._empty = False
             return
         groups, m, n = self._total.shape
@@ -81,6 +126,6 @@ class SumOfProducts:
             self._temporary = np.empty((groups, self._slice_rows, n), self._total.dtype)
         for start in range(0, m, self._slice_rows):
             part = slice(start, min(start + self._slice_rows, m))
-            product = self._temporary[:, : part.stop - start]
-            np.matmul(left[:, part], right, out=product)
-            self._total[:, part] += product
+            temporary = self._temporary[:, : part.stop - start]
+            self._multiply(left[:, part], right, temporary)
+            self._total[:, part] += temporary

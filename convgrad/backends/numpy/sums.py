@@ -6,7 +6,7 @@ import numpy as np
 
 from convgrad.backends.numpy import activation as activations
 from convgrad.backends.numpy.blocks import Blocks
-from convgrad.backends.numpy.products import Floats, Scratch, SumOfProducts
+from convgrad.backends.numpy.products import Floats, Product, Scratch, SumOfProducts
 
 Index = tuple[slice, slice]
 
@@ -78,9 +78,10 @@ class Sums:
         for part in self._bias if blocks.batch else self._bias + self._weights:
             part[...] = 0
 
-    def of_worker(self, worker: int) -> Part:
+    def of_worker(self, worker: int, multiply: Product) -> Part:
         """What the worker adds its blocks to."""
-        products = SumOfProducts(self._weights[worker], self._slice_rows) if self._weights else None
+        weights = self._weights[worker] if self._weights else None
+        products = None if weights is None else SumOfProducts(weights, self._slice_rows, multiply)
         return Part(products, self._bias[worker] if self._bias else None)
 
     def finish(self) -> None:

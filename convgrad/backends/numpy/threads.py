@@ -1,7 +1,8 @@
 """Worker threads, and BLAS held to one thread while they work.
 
 NumPy's copies and matrix products release the interpreter lock, so plain threads keep all cores busy.
-A BLAS that starts threads of its own inside each worker would ask for more than there are.
+A BLAS that started threads of its own inside each worker would ask for more than there are; and since it
+gives other bits with other numbers of threads, a call would depend on what else runs at the time.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from convgrad.errors import BadFormatError
@@ -68,18 +71,25 @@ class Threads:
         self._pid = 0
 
     def run(self, tasks: Sequence[Callable[[], None]]) -> None:
-        """Run all tasks, the first on the calling thread; wait for all, then raise the first error."""
-        if len(tasks) <= 1 or self.count == 1:
-            for task in tasks:
-                task()
-            return
-        pool = self._started()
+        """Run all tasks, the first on the calling thread; wait for all, then raise the first error.
+
+        Inf and NaN are values here, not faults: no task warns of them.
+        """
+        tasks = [partial(_quietly, task) for task in tasks]
         with _one_thread_blas:
-            others: list[Future[None]] = [pool.submit(task) for task in tasks[1:]]
-            try:
-                tasks[0]()
-            finally:
-                errors = [other.exception() for other in others]
+            if len(tasks) > 1 and self.count > 1:
+                self._run_together(tasks)
+            else:
+                for task in tasks:
+                    task()
+
+    def _run_together(self, tasks: Sequence[Callable[[], None]]) -> None:
+        pool = self._started()
+        others: list[Future[None]] = [pool.submit(task) for task in tasks[1:]]
+        try:
+            tasks[0]()
+        finally:
+            errors = [other.exception() for other in others]
         for error in errors:
             if error is not None:
                 raise error
@@ -90,3 +100,8 @@ class Threads:
                 self._pool = ThreadPoolExecutor(max(1, self.count - 1), thread_name_prefix="convgrad")
                 self._pid = os.getpid()
             return self._pool
+
+
+def _quietly(task: Callable[[], None]) -> None:
+    with np.errstate(all="ignore"):  # set in each thread, for it is the thread's own
+        task()
