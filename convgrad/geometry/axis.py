@@ -6,7 +6,7 @@ image are padding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from convgrad.errors import BadFormatError
 
@@ -27,6 +27,7 @@ class Axis:
     before: int = 0
     after: int = 0
     ceil: bool = False
+    output: int = field(init=False, compare=False)  # number of windows
 
     def __post_init__(self) -> None:
         if self.extent > self.padded:
@@ -34,6 +35,12 @@ class Axis:
                 f"kernel must fit into the padded image: along {self.name} it spans {self.extent} cells "
                 f"(kernel {self.kernel}, dilation {self.dilation}), the padded image has {self.padded}"
             )
+        object.__setattr__(self, "output", self._windows())
+
+    def _windows(self) -> int:
+        steps, rest = divmod(self.padded - self.extent, self.stride)
+        one_more = self.ceil and rest and (steps + 1) * self.stride < self.before + self.size
+        return steps + (2 if one_more else 1)
 
     @property
     def extent(self) -> int:
@@ -44,13 +51,6 @@ class Axis:
     def padded(self) -> int:
         """Cells of the image with its padding."""
         return self.before + self.size + self.after
-
-    @property
-    def output(self) -> int:
-        """Number of windows."""
-        steps, rest = divmod(self.padded - self.extent, self.stride)
-        one_more = self.ceil and rest and (steps + 1) * self.stride < self.before + self.size
-        return steps + (2 if one_more else 1)
 
     @property
     def adjoint(self) -> Axis:
