@@ -62,6 +62,12 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(target), (target, anchor)
 
 
+def test_pages_that_sources_name_exist():
+    named = {page for path in SOURCES for page in re.findall(r"docs/[\w/-]+\.md", path.read_text())}
+    assert "docs/numerics.md" in named
+    assert [page for page in named if ROOT / page not in PAGES] == []
+
+
 def test_every_page_is_reached_from_the_index():
     reached, new = set(), {DOCS / "index.md"}
     while new:
