@@ -47,7 +47,17 @@ class IConvOperations(Interface):
     """
 
     def forward(
-        x, weights, bias, out, geometry, *, activation, weights_transposed, batch, algorithm, unpack_size
+        x,
+        weights,
+        bias,
+        out,
+        geometry,
+        *,
+        activation="linear",
+        weights_transposed=False,
+        batch=None,
+        algorithm=None,
+        unpack_size=None,
     ):
         """out = activation(conv(x, weights) + bias); bias may be None."""
 
@@ -59,13 +69,13 @@ class IConvOperations(Interface):
         gradients,
         geometry,
         *,
-        activation,
-        alpha,
-        beta,
-        weights_transposed,
-        batch,
-        algorithm,
-        unpack_size,
+        activation="linear",
+        alpha=1.0,
+        beta=0.0,
+        weights_transposed=False,
+        batch=None,
+        algorithm=None,
+        unpack_size=None,
     ):
         """Write those of `gradients` (ConvGradients of buffers) that are not None.
 
@@ -75,7 +85,17 @@ class IConvOperations(Interface):
         """
 
     def deconv_forward(
-        x, weights, bias, out, geometry, *, activation, weights_transposed, batch, algorithm, unpack_size
+        x,
+        weights,
+        bias,
+        out,
+        geometry,
+        *,
+        activation="linear",
+        weights_transposed=False,
+        batch=None,
+        algorithm=None,
+        unpack_size=None,
     ):
         """out (N, H, W, C) = activation((adjoint of conv)(x, weights) + bias), x (N, OH, OW, n_kernels)."""
 
@@ -87,17 +107,17 @@ class IConvOperations(Interface):
         gradients,
         geometry,
         *,
-        activation,
-        alpha,
-        beta,
-        weights_transposed,
-        batch,
-        algorithm,
-        unpack_size,
+        activation="linear",
+        alpha=1.0,
+        beta=0.0,
+        weights_transposed=False,
+        batch=None,
+        algorithm=None,
+        unpack_size=None,
     ):
         """As backward, for deconv_forward: err_output and output (N, H, W, C), bias (C,)."""
 
-    def bias_gradient(err_output, out, *, batch):
+    def bias_gradient(err_output, out, *, batch=None):
         """out (K,) = sum of err_output (N, OH, OW, K) over images and positions."""
 
 
@@ -109,10 +129,10 @@ class IPoolOperations(Interface):
     NaN first; maxabs compares |x| and gives the signed value.
     """
 
-    def forward(x, out, offset, geometry, kind, *, batch):
+    def forward(x, out, offset, geometry, kind, *, batch=None):
         """Write out, and offset unless it is None (as it is for "average")."""
 
-    def backward(err_output, offset, err_input, geometry, kind, *, batch):
+    def backward(err_output, offset, err_input, geometry, kind, *, batch=None):
         """Give each cell of err_input the sum of err_output over the windows that it won (max, maxabs).
 
         For "average": the sum of err_output / area over the windows that hold it.
@@ -122,7 +142,7 @@ class IPoolOperations(Interface):
 class IUpdateOperations(Interface):
     """The training step of one parameter."""
 
-    def step(parameter, gradient, rule, *, accumulator, velocity, weights_transposed):
+    def step(parameter, gradient, rule, *, accumulator=None, velocity=None, weights_transposed=False):
         """Apply `rule` (UpdateRule) in its order; accumulator and velocity, when not None, are updated too.
 
         Either all of parameter, accumulator and velocity are updated or, on a fault, none.

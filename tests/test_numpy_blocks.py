@@ -184,3 +184,33 @@ def test_an_unknown_algorithm_is_refused(rng):
         NumpyBackend().conv.forward(
             x, w, None, np.empty_like(x), ConvGeometry(3, 3, 1, 1, 1, 1), algorithm="winograd"
         )
+
+
+LAYERS = {
+    "pack": ConvGeometry(19, 21, 8, 12, 3, 2, (1, 2, 0, 3), (2, 4), (2, 2), 2),
+    "gather": ConvGeometry(17, 18, 8, 12, 3, 2, (1, 2, 0, 3), groups=2),
+    "wide": ConvGeometry(8, 7, 64, 256, 3, 3, (1, 1, 1, 1)),
+    "pixels": ConvGeometry(14, 13, 32, 24, 1, 1),
+}
+
+
+@pytest.mark.parametrize("workspace", [60_000, 300_000, 2 << 20])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_bits_depend_neither_on_the_other_gradients_nor_on_the_layout(layer, workspace, monkeypatch, rng):
+    monkeypatch.setattr(blocks, "LEAST_WORK", 0)
+    backend, geometry = NumpyBackend(threads=2), LAYERS[layer]
+    backend.workspace = workspace
+    x, weights = rng.normal(size=(7, *geometry.input_shape)), rng.normal(size=geometry.weights_shape)
+    d, bias = rng.normal(size=(7, *geometry.output_shape)), np.empty(geometry.n_kernels)
+
+    def gradients(*need, order="C"):
+        arrays = {"err_input": x, "weights": weights, "bias": bias}
+        wanted = ConvGradients(*(np.empty_like(a) if name in need else None for name, a in arrays.items()))
+        operands = (np.array(array, order=order) for array in (x, weights, d))
+        backend.conv.backward(*operands, None, wanted, geometry)
+        return {name: array.tobytes() for name, array in wanted._asdict().items() if array is not None}
+
+    whole = gradients("err_input", "weights", "bias")
+    assert gradients("err_input", "weights", "bias", order="F") == whole
+    for need in [("err_input",), ("weights",), ("bias",), ("err_input", "bias"), ("weights", "bias")]:
+        assert gradients(*need) == {name: whole[name] for name in need}

@@ -71,7 +71,8 @@ def deconv_backward(
     rank("err_output", err_output, "(N, H, W, C)")
     window: Any = {"padding": padding, "sliding": sliding, "dilation": dilation, "groups": groups}
     _, height, width, _ = err_output.shape
-    geometry = DeconvGeometry.of(x, weights, output_size=(height, width), **window)
+    size: Any = {"output_size": (height, width), "size_name": "the size of err_output"}
+    geometry = DeconvGeometry.of(x, weights, **size, **window)
     geometry.check_output("err_output", err_output, x.shape[0])
     if output is not None:
         geometry.check_output("output", output, x.shape[0])

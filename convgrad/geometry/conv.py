@@ -144,12 +144,14 @@ class DeconvGeometry:
         weights: Shaped,
         *,
         output_size: tuple[int, int] | None = None,
+        size_name: str = "output_size",
         groups: int = 1,
         **window: Any,
     ) -> DeconvGeometry:
         """The geometry of `x` (N, h, w, n_kernels) and `weights` (n_kernels, ky, kx, C / groups).
 
-        `output_size` (H, W) None = the smallest, `sliding * (n - 1) + dilation * (k - 1) + 1 - pads`.
+        `output_size` (H, W) None = the smallest, `sliding * (n - 1) + dilation * (k - 1) + 1 - pads`;
+        `size_name` is what messages call it.
         """
         rank("x", x, "(N, h, w, n_kernels)")
         rank("weights", weights, "(n_kernels, ky, kx, C / groups)")
@@ -160,6 +162,7 @@ class DeconvGeometry:
         height, width = _output_size(output_size)
         conv = ConvGeometry(height, width, channels, n_kernels, kx, ky, groups=groups, **window)
         geometry = cls(conv)
+        geometry._check_reachable(x, size_name)
         geometry.check_input("x", x)
         return geometry
 
@@ -174,14 +177,16 @@ class DeconvGeometry:
         return self.conv.input_shape
 
     def check_input(self, name: str, array: Shaped, batch: int | None = None) -> None:
-        """Refuse an array that is not (N, h, w, n_kernels), among them a size not reachable."""
-        _, h, w, kernels = array.shape if len(array.shape) == 4 else (0, 0, 0, 0)
-        if (h, w) != self.input_shape[:2] and kernels == self.conv.n_kernels:
-            raise BadFormatError(
-                f"output_size {self.output_shape[:2]} must lead back to the size of {name}, {(h, w)}; "
-                f"it leads to {self.input_shape[:2]}"
-            )
+        """Refuse an array that is not (N, h, w, n_kernels)."""
         shape_of(name, array, (batch, *self.input_shape), "(N, h, w, n_kernels)")
+
+    def _check_reachable(self, x: Shaped, size_name: str) -> None:
+        size, reached = tuple(x.shape[1:3]), self.input_shape[:2]
+        if size != reached:
+            raise BadFormatError(
+                f"{size_name} {self.output_shape[:2]} must lead back to the size of x, {size}; "
+                f"it leads to {reached}"
+            )
 
     def check_output(self, name: str, array: Shaped, batch: int | None = None) -> None:
         """Refuse an array that is not (N, H, W, C)."""

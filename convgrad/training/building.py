@@ -19,11 +19,13 @@ Layers = Sequence[Mapping[str, Any]]
 class Net:
     """The units of a net, linked to each other and to `source`.
 
-    source: has `input` and `targets` (Arrays), `batch_size` and `random`.
+    source: has `input` and `targets` (Arrays), `batch_size` and `random`. pairing: what types of layers there
+    are, None = those of the package.
     """
 
-    def __init__(self, layers: Layers, loss: str, source: Any) -> None:
-        plans = [_Plan(number, layer, standard_pairing()) for number, layer in enumerate(layers)]
+    def __init__(self, layers: Layers, loss: str, source: Any, pairing: Pairing | None = None) -> None:
+        pairing = pairing or standard_pairing()
+        plans = [_Plan(number, layer, pairing) for number, layer in enumerate(layers)]
         _check_names([plan.name for plan in plans])
         self.forwards = _forwards(plans, source)
         self.evaluator = _evaluator(loss, self.forwards[-1], source)

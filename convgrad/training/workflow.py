@@ -21,6 +21,7 @@ from convgrad.training.building import Net
 from convgrad.training.decision import Decision
 from convgrad.training.loader import TRAIN, Loader, Minibatch
 from convgrad.training.report import Report, Silence
+from convgrad.units.pairing import Pairing
 
 
 class StandardWorkflow:
@@ -31,6 +32,7 @@ class StandardWorkflow:
     loss: "softmax" (labels) or "mse" (targets). decision: keywords of `Decision`.
     lr_policy: as `policies.pair` takes it. snapshots: a folder, or keywords of `checkpoint.Snapshots`.
     seed: of the initial weights. numerics: "fast" or "fixed". report: is told how training goes.
+    pairing: what types of layers there are, None = those of the package.
 
     An epoch serves test, validation, train; it is judged before train is, so that its errors, its number
     and the weights belong together: epoch n has been trained n times. The last epoch stops there.
@@ -48,6 +50,7 @@ class StandardWorkflow:
         seed: int = 1,
         numerics: str = "fast",
         report: Report | None = None,
+        pairing: Pairing | None = None,
     ) -> None:
         if not loader.classes.get(TRAIN):
             raise BadFormatError(f"loader must serve train, its classes are {dict(loader.classes)}")
@@ -60,7 +63,7 @@ class StandardWorkflow:
         self.input, self.targets = Array(), Array()
         self.batch_size = 0
         self.iteration = 0  # minibatches trained so far
-        self._net = Net(layers, loss, self)
+        self._net = Net(layers, loss, self, pairing)
         self.forwards, self.evaluator, self.gds = self._net.forwards, self._net.evaluator, self._net.gds
         self._rates = policies.Rates(self.gds, lr_policy)
         self._stream = self._minibatches()

@@ -7,6 +7,7 @@ from convgrad.prng import Random
 from convgrad.training.building import Net
 from convgrad.units.conv import ConvTanh, GDTanhConv
 from convgrad.units.dense import All2AllSoftmax, GDSoftmax
+from convgrad.units.pairing import standard_pairing
 
 SOFTMAX = {"type": "softmax", "output_sample_shape": 3}
 CONV = {"type": "conv_tanh", "n_kernels": 2, "kx": 3, "ky": 2}
@@ -28,6 +29,19 @@ def test_layers_become_pairs(source):
     net = Net([CONV, SOFTMAX], "softmax", source)
     assert [type(unit) for unit in net.forwards] == [ConvTanh, All2AllSoftmax]
     assert [type(unit) for unit in net.gds] == [GDTanhConv, GDSoftmax]
+
+
+def test_types_of_your_own_come_by_a_pairing_of_your_own(source):
+    class Mine(ConvTanh):
+        MAPPING = frozenset({"mine"})
+
+    class GDMine(GDTanhConv):
+        MAPPING = frozenset({"mine"})
+
+    pairing = standard_pairing()
+    pairing.register(Mine, GDMine)
+    net = Net([CONV | {"type": "mine"}, SOFTMAX], "softmax", source, pairing)
+    assert [type(net.forwards[0]), type(net.gds[0])] == [Mine, GDMine]
 
 
 def test_names_are_those_of_veles(source):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-CACHE_BYTES = 6 << 20  # columns of this size were fastest on the layers of benchmarks/ (docs/benchmarking.md)
+CACHE_BYTES = 6 << 20  # of a block: see docs/decisions/0005-fast-numpy-convolution.md
 LEAST_WORK = 1 << 22  # multiply-adds below which starting a second worker costs more than it saves
 
 

@@ -80,10 +80,10 @@ class NumpyConv:
         unpack_size: int | None = None,
     ) -> None:
         """See IConvOperations."""
-        call = self._call(err_output, batch, algorithm, unpack_size)
+        call = self._call(err_output, batch, algorithm, unpack_size, geometry)
         errors = Errors(err_output[: call.batch], output, activation)
         straight = _straight(weights, geometry, weights_transposed)
-        gradient = _straight(gradients.weights, geometry, weights_transposed)
+        gradient = _gradient(gradients, geometry, weights_transposed)
         x = None if gradient is None else x
         if not gathers(geometry, call.turned_room()):
             err_input = _err_input(gradients, call, straight, alpha, beta)
@@ -94,7 +94,9 @@ class NumpyConv:
         total = None if gradient is None else kernels.turned_gradient(gradient, geometry)
         err_input = _err_input(gradients, call, turned, alpha, beta)
         wanted = Gradients(err_input, x, total, gradients.bias)
-        gather_gradients(call.reserving(geometry), columns_of_errors(geometry), errors, wanted)
+        gather_gradients(
+            call.reserving(geometry), columns_of_errors(geometry), errors, wanted, geometry.channels
+        )
         if gradient is not None and total is not None:
             kernels.turn_back(total, gradient, geometry)
 
@@ -144,30 +146,47 @@ class NumpyConv:
         unpack_size: int | None = None,
     ) -> None:
         """See IConvOperations."""
-        call = self._call(err_output, batch, algorithm, unpack_size)
+        call = self._call(err_output, batch, algorithm, unpack_size, geometry)
         errors = Errors(err_output[: call.batch], output, activation)
         straight = _straight(weights, geometry, weights_transposed)
-        gradient = _straight(gradients.weights, geometry, weights_transposed)
+        gradient = _gradient(gradients, geometry, weights_transposed)
         matrix = None if straight is None else straight.transpose(0, 2, 1)
         err_input = _err_input(gradients, call, matrix, alpha, beta)
         wanted = Gradients(err_input, None if gradient is None else x, gradient, gradients.bias)
-        gather_gradients(call, columns_of_x(geometry), errors, wanted)
+        gather_gradients(call, columns_of_x(geometry), errors, wanted, geometry.n_kernels)
 
     def bias_gradient(self, err_output: Floats, out: Floats, *, batch: int | None = None) -> None:
         """See IConvOperations."""
-        call = self._call(err_output, batch, None, None)
+        call = self._call(err_output, batch)
         errors = Errors(err_output[: call.batch], None, "linear")
         sum_rows(call, errors, out, err_output.shape[1])
 
-    def _call(self, array: Floats, batch: int | None, algorithm: str | None, unpack_size: int | None) -> Call:
+    def _call(
+        self,
+        array: Floats,
+        batch: int | None,
+        algorithm: str | None = None,
+        unpack_size: int | None = None,
+        summed: ConvGeometry | None = None,
+    ) -> Call:
+        """`summed`: the geometry whose weights' gradient may be asked for."""
         if algorithm is not None:
             option("algorithm", algorithm, ALGORITHMS)
         count = len(array) if batch is None else batch
-        return Call(count, array.dtype, self._backend.workspace, self._backend.threads, unpack_size)
+        weights_size = 0 if summed is None else summed.n_kernels * summed.taps
+        threads, workspace = self._backend.threads, self._backend.workspace
+        return Call(count, array.dtype, workspace, threads, unpack_size, weights_size)
 
 
 def _straight(weights: Floats | None, geometry: ConvGeometry, transposed: bool) -> Floats | None:
     return None if weights is None else kernels.by_group(weights, geometry, transposed)
+
+
+def _gradient(gradients: ConvGradients, geometry: ConvGeometry, transposed: bool) -> Floats | None:
+    if gradients.weights is None:
+        return None
+    assert gradients.weights.flags.c_contiguous  # else what follows would be a copy, and lost
+    return kernels.by_group(gradients.weights, geometry, transposed)
 
 
 def _err_input(
@@ -180,6 +199,7 @@ def _err_input(
 
 def _cut(out: Floats, batch: int) -> Floats:
     """The rows of an output that count; the others become zero."""
+    assert out.flags.c_contiguous
     out[batch:] = 0
     return out[:batch]
 

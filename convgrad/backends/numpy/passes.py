@@ -43,11 +43,6 @@ class ErrInput(NamedTuple):
     alpha: float = 1.0
     beta: float = 0.0
 
-    def scratch_size(self) -> int:
-        """Elements that multiply_into needs for one row of cells."""
-        direct = self.alpha == 1 and self.beta == 0
-        return 0 if direct else 2 * _row_size(self.array)
-
 
 class Gradients(NamedTuple):
     """What a pass writes; None for what is not wanted. `weights` (groups, m, n) is summed from x."""
@@ -60,13 +55,19 @@ class Gradients(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What the passes of one call share."""
+    """What the passes of one call share.
+
+    How the batch is cut follows from these and the geometry alone: as if every gradient were wanted, and
+    every operand had to be copied. So the bits of one gradient do not depend on which others are asked
+    for, nor on how the operands lie in memory.
+    """
 
     batch: int
     dtype: np.dtype[Any]
     workspace: int
     threads: Threads
-    unpack_size: int | None
+    unpack_size: int | None = None
+    weights_size: int = 0
 
     def turned_room(self) -> int:
         """Elements of the workspace that turned kernels and their gradient may have."""
@@ -89,12 +90,11 @@ class Call:
         Where these do not fit, one worker makes the products in slices of kernels, each product spread over
         the threads.
         """
-        total = gradients.weights
-        size = 0 if total is None else total.nbytes
+        total, size = gradients.weights, self.weights_size * self.dtype.itemsize
         if 2 * size * self.threads.count <= self.workspace // 2:
             blocks, fraction = self._blocks(elements, rows, work, 2 * size, self.threads.count), 1.0
         else:
-            fraction = min(1.0, self.workspace / 4 / size)
+            fraction = min(1.0, self.workspace / (4 * size))
             blocks = self._blocks(elements, rows, work, int(size * fraction), 1)
         slice_rows = 1 if total is None else max(1, int(total.shape[1] * fraction))
         return blocks, Sums(total, gradients.bias, blocks, slice_rows)
@@ -144,15 +144,22 @@ def correlate(
     call.run(blocks, run)
 
 
-def gather_gradients(call: Call, columns: Columns | Pixels, errors: Errors, gradients: Gradients) -> None:
-    """err_input = columns of the errors times kernels; weights (groups, m, taps) = x by these columns."""
+def gather_gradients(
+    call: Call, columns: Columns | Pixels, errors: Errors, gradients: Gradients, channels: int
+) -> None:
+    """err_input = columns of the errors times kernels; weights (groups, m, taps) = x by these columns.
+
+    err_input and x are (N, rows, w, channels).
+    """
     err_input, x = gradients.err_input, gradients.x
     unpacks = err_input is not None or x is not None
-    copies = _copy_size(x) + (0 if err_input is None else err_input.scratch_size())
 
     def elements(images: int, band: int) -> int:
-        own = columns.size(images, band) + images * band * copies
-        return own + errors.size(images, columns.most_source_rows(band))
+        cells = images * band * columns.x.output * channels
+        x_and_product = 3 * cells  # a copy of x; with alpha or beta, the product and beta times the old
+        return (
+            columns.size(images, band) + x_and_product + errors.size(images, columns.most_source_rows(band))
+        )
 
     work = errors.work(columns.taps)
     blocks, sums = call.plan_sums(elements, columns.y.output, work, gradients)
@@ -235,11 +242,6 @@ def _pack(
 def _row_size(array: Floats) -> int:
     """Elements of one row of cells of one image."""
     return math.prod(array.shape[2:])
-
-
-def _copy_size(array: Floats | None) -> int:
-    """Elements of one row of cells of one image, where it has to be copied."""
-    return 0 if array is None or array.flags.c_contiguous else _row_size(array)
 
 
 def sum_rows(call: Call, errors: Errors, total: Floats, rows: int) -> None:

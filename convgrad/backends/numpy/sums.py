@@ -19,15 +19,14 @@ class Errors:
         self._output = output
         self._activation = activation
 
-    def size(self, images: int, rows: int | None = None) -> int:
-        """Elements of scratch for `rows` rows (None = all) of each of `images` images.
+    def size(self, images: int, rows: int) -> int:
+        """Elements of scratch for `rows` rows of each of `images` images.
 
-        Counts the rows' sums of Part.add_rows, and twice the block where it is computed or copied.
+        Counts the rows' sums of Part.add_rows, and twice the block, which may be computed or copied.
         """
-        _, all_rows, width, channels = self._err_output.shape
-        sums: int = images * (all_rows if rows is None else rows) * channels
-        direct = self._activation == "linear" and self._err_output.flags.c_contiguous
-        return sums if direct else sums + 2 * sums * width
+        width, channels = self._err_output.shape[2:]
+        sums: int = images * rows * channels
+        return sums + 2 * sums * int(width)
 
     def work(self, taps: int) -> int:
         """Multiply-adds of one product in which every error meets `taps` weights."""
