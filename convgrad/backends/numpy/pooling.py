@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from convgrad.backends.numpy.blocks import Blocks
 from convgrad.geometry import PoolGeometry
-from convgrad.geometry.windows import first_cells, origins, starts, taps
+from convgrad.geometry.windows import Tap, first_cells, origins, starts, taps
 from convgrad.interfaces import IPoolOperations
 
 Floats = NDArray[Any]
@@ -129,20 +129,54 @@ def _max_forward(
     rows: range,
 ) -> None:
     key = np.abs if kind == "maxabs" else np.asarray
-    x, best = x[images], out[images, _span(rows)]
+    x, best, seen = x[images], out[images, _span(rows)], taps(geometry, rows)
     row, column = first_cells(geometry.y, rows)[:, None], first_cells(geometry.x, range(geometry.x.output))
-    best[...] = x[:, row, column]
-    winner = None if offset is None else offset[images, _span(rows)]
-    if winner is not None:
-        winner[...] = _first_local(geometry, rows)
-    for tap in taps(geometry, rows)[1:]:  # tap 0 is the first cell wherever it is inside
+    best[...] = key(x[:, row, column])
+    for tap in seen[1:]:  # tap 0 is the first cell wherever it is inside
+        np.maximum(best[tap.outputs], key(x[tap.cells]), out=best[tap.outputs])
+    signs_differ = kind == "maxabs" or _may_be_minus_zero(best, x, geometry, rows)
+    if offset is None and not signs_differ:
+        return
+    winner = _first_equal(best, x, seen, key)
+    if signs_differ:
+        _take_winners(best, x, seen, winner)
+    if offset is not None:
+        local = np.array([tap.local for tap in seen], dtype=np.int64)
+        np.add(local[winner], origins(geometry, images, rows), out=offset[images, _span(rows)])
+
+
+def _first_equal(best: Floats, x: Floats, seen: list[Tap], key: Callable[..., Floats]) -> NDArray[Any]:
+    """The number of the first tap at which each window holds its best, or its first NaN."""
+    small = np.min_scalar_type(len(seen))
+    winner = np.full(best.shape, np.iinfo(small).max, small)
+    nan = np.isnan(best).any()
+    for number, tap in enumerate(seen):
+        cells, held = key(x[tap.cells]), best[tap.outputs]
+        hit = cells == held
+        if nan:
+            hit |= np.isnan(cells) & np.isnan(held)
+        candidate = hit.astype(small)
+        candidate -= small.type(1)  # 0 where it is hit, all bits set elsewhere
+        candidate |= small.type(number)
+        np.minimum(winner[tap.outputs], candidate, out=winner[tap.outputs])
+    return winner
+
+
+def _may_be_minus_zero(best: Floats, x: Floats, geometry: PoolGeometry, rows: range) -> bool:
+    """Whether the sign of a zero in `best` is uncertain: numpy.maximum gives either of +0.0 and -0.0."""
+    if best.all():
+        return False
+    start = starts(geometry.y, rows)
+    read = x[:, max(0, start[0]) : start[-1] + geometry.y.extent]
+    return bool(((read == 0) & np.signbit(read)).any())
+
+
+def _take_winners(best: Floats, x: Floats, seen: list[Tap], winner: NDArray[Any]) -> None:
+    """best = the cells that won, with their signs."""
+    for number, tap in enumerate(seen):
         cells, held = x[tap.cells], best[tap.outputs]
-        wins = _beats(key(cells), key(held))
-        _bits(held)[...] ^= (_bits(held) ^ _bits(cells)) & _mask(wins, held)
-        if winner is not None:  # later taps have larger local indices
-            np.maximum(winner[tap.outputs], wins * np.int64(tap.local), out=winner[tap.outputs])
-    if winner is not None:
-        winner += origins(geometry, images, rows)
+        mask = _mask(winner[tap.outputs] == number, held)
+        _bits(held)[...] ^= (_bits(held) ^ _bits(cells)) & mask
 
 
 def _max_backward(
@@ -157,26 +191,12 @@ def _max_backward(
         received[tap.cells] += won.view(error.dtype)
 
 
-def _first_local(geometry: PoolGeometry, rows: range) -> Offsets:
-    """(rows, OW, 1): local index of each window's first cell inside the image."""
-    columns = range(geometry.x.output)
-    row = first_cells(geometry.y, rows) - starts(geometry.y, rows)
-    column = first_cells(geometry.x, columns) - starts(geometry.x, columns)
-    return (row[:, None, None] * geometry.width + column[:, None]) * geometry.channels
-
-
 def _cleared(err_input: Floats, images: slice, rows: range) -> Floats:
     """The images' part of err_input, zero when their first band begins."""
     received = err_input[images]
     if rows.start == 0:
         received[...] = 0
     return received
-
-
-def _beats(value: Floats, best: Floats) -> NDArray[np.bool_]:
-    """Where `value` is larger than the best so far, or is the first NaN."""
-    worse: NDArray[np.bool_] = value <= best  # False with a NaN on either side
-    return ~worse & ~np.isnan(best)
 
 
 def _bits(values: Floats) -> NDArray[Any]:
