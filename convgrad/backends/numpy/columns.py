@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -20,6 +20,19 @@ from convgrad.geometry import Axis, ConvGeometry
 
 FEW_CHANNELS = 8  # up to here columns in planes are copied faster than columns in rows
 MANY_CHANNELS = 128  # from here on products take so long that packing does not count
+
+
+class Block(NamedTuple):
+    """Views of the scratch memory of a block of n images.
+
+    `taps`, for each tap: the cells that it reads (n, rows, OW, groups, channels / groups), and its columns.
+    """
+
+    cells: Floats  # (n, rows and columns with their padding, channels)
+    windows: Floats  # all windows over the cells, as the next, but nothing copied
+    columns: Floats  # (groups, n, rows, OW, ky, kx, channels / groups)
+    matrix: Floats  # the columns as (groups, P, taps)
+    taps: list[tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,65 +96,78 @@ class Columns:
 
         `images` hold the rows from `first_row` on.
         """
-        cells = self._padded(scratch, len(images), len(band))
-        cells[...] = 0
+        block = self._block(scratch, len(images), len(band))
+        block.cells[...] = 0
         inside, source = self._inside(images, band, first_row)
-        cells[inside] = images[source]
-        np.copyto(self._windows(scratch, len(images), len(band)), self._view(cells, len(band)))
-        return self.matrix(scratch, len(images), len(band))
+        block.cells[inside] = images[source]
+        np.copyto(block.columns, block.windows)
+        return block.matrix
 
     def pack(self, target: Floats, band: range, scratch: Scratch, alpha: float) -> None:
         """Add `alpha` times the column matrix in scratch memory to the cells of `target` that it came from.
 
         Tap by tap, so that within one addition every cell has one owner.
         """
-        cells = self._padded(scratch, len(target), len(band))
-        cells[...] = 0
-        windows = self._windows(scratch, len(target), len(band))
-        for ky in range(self.y.kernel):
-            rows = _tap(self.y, ky, len(band))
-            for kx in range(self.x.kernel):
-                reached = cells[:, rows, _tap(self.x, kx, self.x.output)]
-                grouped = reached.reshape(*reached.shape[:3], self.groups, -1)
-                grouped += windows[..., ky, kx, :].transpose(1, 2, 3, 0, 4)
-        inside, source = self._inside(target, band)
+        block = self._block(scratch, len(target), len(band))
+        block.cells[...] = 0
+        for reached, column in block.taps:
+            np.add(reached, column, out=reached)
         if alpha != 1:
-            cells *= alpha
-        target[source] += cells[inside]
+            block.cells[...] *= alpha
+        inside, source = self._inside(target, band)
+        target[source] += block.cells[inside]
 
     def matrix(self, scratch: Scratch, images: int, rows: int) -> Floats:
         """The scratch memory of the columns as (groups, P, taps)."""
-        positions = images * rows * self.x.output
-        flat = scratch.take("columns", self.columns_size(images, rows))
-        if self.planar:
-            return flat.reshape(self.groups, self.taps, positions).transpose(0, 2, 1)
-        return flat.reshape(self.groups, positions, self.taps)
+        return self._block(scratch, images, rows).matrix
 
-    def _windows(self, scratch: Scratch, images: int, rows: int) -> Floats:
-        """The scratch memory of the columns as (groups, n, rows, OW, ky, kx, channels / groups)."""
-        window = (self.y.kernel, self.x.kernel, self.channels // self.groups)
-        places = (images, rows, self.x.output)
-        flat = scratch.take("columns", self.columns_size(images, rows))
-        if self.planar:
-            return flat.reshape(self.groups, *window, *places).transpose(0, 4, 5, 6, 1, 2, 3)
-        return flat.reshape(self.groups, *places, *window)
+    def _block(self, scratch: Scratch, images: int, rows: int) -> Block:
+        return scratch.views(images, rows, self._make_block)
 
-    def _padded(self, scratch: Scratch, images: int, rows: int) -> Floats:
-        """Scratch memory for cells (n, rows, columns, channels) in the memory order of the columns."""
+    def _make_block(self, scratch: Scratch, images: int, rows: int) -> Block:
+        cells = self._padded(scratch.take("padded", self._padded_size(images, rows)), images, rows)
+        flat = scratch.take("columns", self.columns_size(images, rows))
+        columns = self._columns(flat, images, rows)
+        return Block(
+            cells,
+            self._windows(cells, rows),
+            columns,
+            self._matrix(flat, images, rows),
+            [self._tap(cells, columns, ky, kx) for ky in range(self.y.kernel) for kx in range(self.x.kernel)],
+        )
+
+    def _padded(self, flat: Floats, images: int, rows: int) -> Floats:
         cells = self._cells(rows)
-        flat = scratch.take("padded", self._padded_size(images, rows))
         if self.planar:
             return flat.reshape(self.channels, images, *cells).transpose(1, 2, 3, 0)
         return flat.reshape(images, *cells, self.channels)
 
-    def _view(self, cells: Floats, rows: int) -> Floats:
-        """All windows over `cells`: (groups, n, rows, OW, ky, kx, channels / groups), without copying."""
+    def _columns(self, flat: Floats, images: int, rows: int) -> Floats:
+        window = (self.y.kernel, self.x.kernel, self.channels // self.groups)
+        places = (images, rows, self.x.output)
+        if self.planar:
+            return flat.reshape(self.groups, *window, *places).transpose(0, 4, 5, 6, 1, 2, 3)
+        return flat.reshape(self.groups, *places, *window)
+
+    def _matrix(self, flat: Floats, images: int, rows: int) -> Floats:
+        positions = images * rows * self.x.output
+        if self.planar:
+            return flat.reshape(self.groups, self.taps, positions).transpose(0, 2, 1)
+        return flat.reshape(self.groups, positions, self.taps)
+
+    def _windows(self, cells: Floats, rows: int) -> Floats:
         n, down, right, step = cells.strides
         per_group = self.channels // self.groups
         shape = (self.groups, len(cells), rows, self.x.output, self.y.kernel, self.x.kernel, per_group)
         places = (n, down * self.y.stride, right * self.x.stride)
         window = (down * self.y.dilation, right * self.x.dilation, step)
         return as_strided(cells, shape, (step * per_group, *places, *window), writeable=False)
+
+    def _tap(self, cells: Floats, columns: Floats, ky: int, kx: int) -> tuple[Floats, Floats]:
+        column = columns[..., ky, kx, :].transpose(1, 2, 3, 0, 4)
+        _, rows, width, groups, _ = column.shape
+        reached = cells[:, _tap(self.y, ky, rows), _tap(self.x, kx, width)]
+        return reached.reshape(*reached.shape[:3], groups, -1), column
 
     def _inside(self, images: Floats, band: range, first_row: int = 0) -> tuple[Any, Any]:
         """Where the covered cells and the images overlap: the index into the cells, and into the images."""

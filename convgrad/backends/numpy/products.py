@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,27 @@ from convgrad.backends.numpy import blocks
 from convgrad.backends.numpy.threads import Threads
 
 Floats = NDArray[Any]
+_Views = TypeVar("_Views")
 Product = Callable[[Floats, Floats, Floats], None]
 
 
 class Scratch:
-    """Flat buffers of one worker by name, grown to the largest request."""
+    """Flat buffers of one worker by name, grown to the largest request, and views of them.
+
+    A block takes microseconds, and so does making a view: both are made once for each size of block.
+    """
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
         self._buffers: dict[str, Floats] = {}
+        self._views: dict[tuple[int, int], Any] = {}
+
+    def views(self, images: int, rows: int, make: Callable[[Scratch, int, int], _Views]) -> _Views:
+        """What `make(self, images, rows)` gave when it was first called for this size of block."""
+        if (images, rows) not in self._views:
+            self._views[images, rows] = make(self, images, rows)
+        views: _Views = self._views[images, rows]
+        return views
 
     def take(self, name: str, size: int) -> Floats:
         """`size` elements with undefined content; the same memory at every call of this name."""
