@@ -66,15 +66,6 @@ def test_blas_gets_its_threads_back(monkeypatch):
     assert blas_threads() == before
 
 
-def test_blas_has_one_thread_until_the_last_user_leaves():
-    before, guard = blas_threads(), threads.OneThreadBlas()
-    with guard:
-        with guard:
-            assert set(blas_threads()) <= {1}
-        assert set(blas_threads()) <= {1}
-    assert blas_threads() == before
-
-
 def test_the_first_error_of_the_workers_is_raised_and_the_pool_lives_on():
     pool, done = threads.Threads(3), []
 

@@ -18,6 +18,8 @@ AUTO_ORDER = ("cuda", "opencl", "numpy")
 
 _lock = threading.Lock()
 _open: dict[str, Any] = {}  # backends hold devices and worker threads: one of each name is enough
+if hasattr(os, "register_at_fork"):  # a child must not inherit the lock while another thread holds it
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class Availability(NamedTuple):

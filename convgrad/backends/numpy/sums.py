@@ -85,9 +85,10 @@ class Sums:
 
     def finish(self) -> None:
         """Add up."""
-        for parts in (self._weights, self._bias):
-            for part in parts[1:]:
-                parts[0] += part
+        with np.errstate(all="ignore"):  # as in the tasks that made the parts
+            for parts in (self._weights, self._bias):
+                for part in parts[1:]:
+                    parts[0] += part
 
 
 def _parts(total: Floats | None, workers: int) -> list[Floats]:
