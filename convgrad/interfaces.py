@@ -26,8 +26,9 @@ from typing import Any, NamedTuple
 
 from zope.interface import Attribute, Interface
 
+from convgrad.geometry.checks import NUMERICS as NUMERICS  # noqa: PLC0414  # part of the contracts
+
 ACTIVATIONS = ("linear", "tanh", "sigmoid", "relu", "strict_relu")
-NUMERICS = ("fast", "fixed")
 
 
 class ConvGradients(NamedTuple):

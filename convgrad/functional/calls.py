@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from convgrad import backends
 from convgrad.errors import BadFormatError
-from convgrad.geometry.checks import common_dtype, option
-from convgrad.interfaces import ACTIVATIONS, NUMERICS, ConvGradients
+from convgrad.geometry.checks import check_numerics, common_dtype, option
+from convgrad.interfaces import ACTIVATIONS, ConvGradients
 from convgrad.memory import DeviceArray
 
 AnyArray = NDArray[Any] | DeviceArray
@@ -67,14 +67,6 @@ class Call:
         out = ConvGradients(*(None if shape is None else self.empty(shape) for shape in shapes))
         operation(*self.buffers(), out, geometry, **options)
         return ConvGradients(*map(self.result, out))
-
-
-def check_numerics(numerics: str) -> None:
-    """Refuse all but "fast", the only numerics there is yet."""
-    if option("numerics", numerics, NUMERICS) == "fixed":
-        raise BadFormatError(
-            'numerics "fixed" will come with a later version of convgrad; this one has "fast" only'
-        )
 
 
 def check_activation(activation: str, output: AnyArray | None) -> None:

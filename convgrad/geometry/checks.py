@@ -14,6 +14,7 @@ import numpy as np
 from convgrad.errors import BadFormatError
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+NUMERICS = ("fast", "fixed")
 
 
 class Shaped(Protocol):
@@ -69,6 +70,14 @@ def option(name: str, value: Any, allowed: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise BadFormatError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
     return value
+
+
+def check_numerics(numerics: Any) -> None:
+    """Refuse all but "fast", the only numerics there is yet."""
+    if option("numerics", numerics, NUMERICS) == "fixed":
+        raise BadFormatError(
+            'numerics "fixed" will come with a later version of convgrad; this one has "fast" only'
+        )
 
 
 def shape_of(name: str, array: Shaped, wanted: Sequence[int | None], axes: str) -> None:
