@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from pathlib import Path
 
@@ -10,9 +11,12 @@ from pathlib import Path
 def write_whole(path: Path, content: bytes) -> None:
     """Put `content` into the file `path`, so that it holds the old or the new, whenever the power fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}")
+    new = path.with_name(
+        f".convgrad-{secrets.token_hex(8)}"
+    )  # unlike tempfile's, with the rights of the umask
+    file = new.open("xb")
     try:
-        with new.open("wb") as file:
+        with file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -22,6 +22,13 @@ from convgrad.training.files import write_whole
 
 FORMAT = 1
 
+# safetensors raises the second line for dtypes that NumPy lacks, json the third for what is nested too deep
+_UNREADABLE = (
+    *(OSError, ValueError, KeyError, SafetensorError),
+    *(TypeError, AttributeError),
+    RecursionError,
+)
+
 
 class Snapshot(NamedTuple):
     """tensors: arrays by name; state: what else there is to know, as JSON can hold it."""
@@ -41,19 +48,15 @@ def write(path: Path, tensors: Mapping[str, NDArray[Any]], state: Mapping[str, A
 def read(path: Path) -> Snapshot:
     """The snapshot in `path`; raises SnapshotError unless it is whole and as it was written."""
     try:
-        metadata, tensors = _open(path)
-        state = _state(metadata)
-        described = state.pop("tensors")
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        with safe_open(path, framework="numpy") as file:
+            state = _state(file.metadata() or {})
+            described = state.pop("tensors")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except _UNREADABLE as error:
         raise SnapshotError(f"{path} is not a whole convgrad snapshot: {error}") from error
     if {name: _describe(tensor) for name, tensor in tensors.items()} != described:
         raise SnapshotError(f"{path} is damaged: its tensors are not those that were written")
     return Snapshot(tensors, state)
-
-
-def _open(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
-    with safe_open(path, framework="numpy") as file:
-        return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
 def _state(metadata: Mapping[str, str]) -> dict[str, Any]:
@@ -61,7 +64,9 @@ def _state(metadata: Mapping[str, str]) -> dict[str, Any]:
         raise ValueError("its metadata has no entry 'convgrad'; another program wrote it")
     if _sha256(metadata["convgrad"].encode()) != metadata.get("sha256"):
         raise ValueError("the checksum of its state does not match")
-    state: dict[str, Any] = json.loads(metadata["convgrad"])
+    state = json.loads(metadata["convgrad"])
+    if not isinstance(state, dict):
+        raise TypeError(f"its state must be a JSON object, got {metadata['convgrad']:.40}")
     if state["format"] != FORMAT:
         raise ValueError(f"it has format {state['format']}, this version of convgrad reads format {FORMAT}")
     return state

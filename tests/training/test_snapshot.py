@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -102,6 +103,49 @@ def test_absent_file_and_folder_are_refused(tmp_path):
             snapshot.read(path)
 
 
+@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3"])
+@pytest.mark.parametrize("forged", [False, True])
+def test_dtypes_that_numpy_lacks_are_refused(tmp_path, dtype, forged):
+    described = {"convgrad": '{"format": 1, "tensors": {}}'}
+    described["sha256"] = hashlib.sha256(described["convgrad"].encode()).hexdigest()
+    size = 4 if dtype == "BF16" else 2
+    tensor = {"dtype": dtype, "shape": [2], "data_offsets": [0, size]}
+    header = json.dumps({"x": tensor, **({"__metadata__": described} if forged else {})}).encode()
+    (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header + bytes(size))
+    with pytest.raises(SnapshotError, match="not a whole" if forged else "another program"):
+        snapshot.read(tmp_path / "x")
+
+
+@pytest.mark.parametrize("text", ["[]", "null", '"text"', "5", "{}", '{"format": 1}', "[" * 100_000])
+def test_state_that_is_none_is_refused(tmp_path, text):
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    save_file(TENSORS, tmp_path / "x", metadata={"convgrad": text, "sha256": checksum})
+    with pytest.raises(SnapshotError, match="not a whole convgrad snapshot"):
+        snapshot.read(tmp_path / "x")
+
+
+def test_foreign_tensors_are_not_loaded(tmp_path, monkeypatch):
+    save_file(TENSORS, tmp_path / "x")
+    opened = snapshot.safe_open(tmp_path / "x", framework="numpy")
+
+    class Watched:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def metadata(self):
+            return opened.metadata()
+
+        def keys(self):
+            raise AssertionError("tensors were asked for")
+
+    monkeypatch.setattr(snapshot, "safe_open", lambda *_, **__: Watched())
+    with pytest.raises(SnapshotError, match="another program"):
+        snapshot.read(tmp_path / "x")
+
+
 def test_later_format_is_named(path, monkeypatch):
     monkeypatch.setattr(snapshot, "FORMAT", 2)
     snapshot.write(path, TENSORS, STATE)
@@ -143,6 +187,28 @@ def test_file_then_rename_then_folder(tmp_path, monkeypatch):
     files.write_whole(tmp_path / "x", b"content")
 
     assert events == ["file", "rename", "folder"]
+
+
+def test_writers_of_one_file_do_not_meet(tmp_path, monkeypatch):
+    """Another write of the same file, as a thread may do it, while the first is on its way to the disk."""
+    fsync, others = os.fsync, [b"second"]
+
+    def meeting_fsync(descriptor):
+        if others:
+            files.write_whole(tmp_path / "x", others.pop())
+            assert (tmp_path / "x").read_bytes() == b"second"
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", meeting_fsync)
+    files.write_whole(tmp_path / "x", b"first")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("x", b"first")]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights as POSIX has them")
+def test_rights_are_those_of_any_new_file(tmp_path):
+    (tmp_path / "y").touch()
+    files.write_whole(tmp_path / "x", b"content")
+    assert (tmp_path / "x").stat().st_mode == (tmp_path / "y").stat().st_mode
 
 
 def test_folder_is_made(tmp_path):
