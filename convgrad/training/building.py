@@ -25,6 +25,8 @@ class Net:
 
     def __init__(self, layers: Layers, loss: str, source: Any, pairing: Pairing | None = None) -> None:
         pairing = pairing or standard_pairing()
+        if isinstance(layers, (str, Mapping)) or not isinstance(layers, Sequence):
+            raise BadFormatError(f"layers must be a list of dicts, got {layers!r}")
         plans = [_Plan(number, layer, pairing) for number, layer in enumerate(layers)]
         _check_names([plan.name for plan in plans])
         self.forwards = _forwards(plans, source)
@@ -41,13 +43,22 @@ class Net:
         return float(self.evaluator.metrics.plain[0])
 
 
+def keywords(name: str, value: Any) -> dict[str, Any]:
+    """`value`, a dict whose keys are strings, as one of its own."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise BadFormatError(f"{name} must be a dict of keywords, got {value!r}")
+    return dict(value)
+
+
 class _Plan:
     """What one layer dict asks for: two classes, and the keywords of each."""
 
     def __init__(self, number: int, layer: Mapping[str, Any], pairing: Pairing) -> None:
-        if "type" not in layer:
-            raise BadFormatError(f'layer {number} must have a "type", got {dict(layer)!r}')
-        self.name: str = layer.get("name", f"{layer['type']}_{number}")
+        if not isinstance(keywords(f"layer {number}", layer).get("type"), str):
+            raise BadFormatError(f'layer {number} must have a "type", a string; got {dict(layer)!r}')
+        self.name = layer.get("name", f"{layer['type']}_{number}")
+        if not isinstance(self.name, str):
+            raise BadFormatError(f"the name of layer {number} must be a string, got {self.name!r}")
         self._layer = layer
         self.forward_class = pairing.forward_class(layer["type"])
         self.backward_class = pairing.backward_class(self.forward_class)
@@ -69,7 +80,7 @@ class _Plan:
 
     def _keywords(self, arrow: str, owner: type[Forward | Backward]) -> dict[str, Any]:
         shared = {key: value for key, value in self._shared().items() if key in owner.keywords()}
-        return shared | dict(self._layer.get(arrow, {}))
+        return shared | keywords(f"{arrow!r} of layer {self.name!r}", self._layer.get(arrow, {}))
 
 
 def _check_names(names: list[str]) -> None:

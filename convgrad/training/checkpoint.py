@@ -12,6 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from convgrad.errors import BadFormatError, SnapshotError
+from convgrad.geometry.checks import whole
 from convgrad.memory import Array
 from convgrad.prng import Random
 from convgrad.training import snapshot
@@ -29,10 +30,8 @@ class Snapshots:
     """
 
     def __init__(self, folder: str | PathLike[str], *, interval: int = 1) -> None:
-        if interval < 1:
-            raise BadFormatError(f"interval must be at least 1, got {interval}")
-        self.folder = Path(folder)
-        self.interval = interval
+        self.folder = as_path("snapshots", folder)
+        self.interval = whole("interval", interval, 1)
 
     def epoch(self, workflow: Any, epoch: Epoch) -> None:
         """Write what is due after this epoch."""
@@ -50,9 +49,18 @@ def snapshots(given: str | PathLike[str] | Mapping[str, Any] | None, layers: Any
     return Snapshots(**given) if isinstance(given, Mapping) else Snapshots(given)
 
 
+def as_path(name: str, value: Any) -> Path:
+    """`value` as a path, when it is a string or a path."""
+    if not isinstance(value, (str, PathLike)):
+        raise BadFormatError(f"{name} must be a path, got {value!r}")
+    return Path(value)
+
+
 def save(workflow: Any, path: Path) -> None:
     """Write all that an initialized workflow needs to go on as if it had never stopped."""
     _check_initialized(workflow)
+    if workflow.inside_epoch:
+        raise RuntimeError("a snapshot inside an epoch could not be resumed there; save between epochs")
     _check_layers(workflow.layers)
     snapshot.write(
         path, {name: _content(array) for name, array in _arrays(workflow).items()}, _state(workflow)
@@ -70,11 +78,18 @@ def resume(workflow: Any, path: Path) -> None:
     _check_agreed(path, found.state, _state(workflow))
     arrays = _arrays(workflow)
     _check_tensors(path, found.tensors, arrays)
+    _restore(workflow, path, found.state)
     for name, array in arrays.items():
         _content(array)[...] = found.tensors[name]
-    workflow.random = Random.from_state(found.state["random"])
-    workflow.iteration = found.state["iteration"]
-    workflow.decision.restore(found.state["decision"])
+
+
+def _restore(workflow: Any, path: Path, state: Mapping[str, Any]) -> None:
+    try:
+        random, iteration = Random.from_state(state["random"]), whole("iteration", state["iteration"], 0)
+        workflow.decision.restore(state["decision"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise SnapshotError(f"{path} holds no state of a workflow: {error!r}") from error
+    workflow.random, workflow.iteration = random, iteration
 
 
 def _check_initialized(workflow: Any) -> None:

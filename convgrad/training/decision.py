@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from convgrad.errors import BadFormatError
+from convgrad.geometry.checks import whole
 from convgrad.training.loader import TRAIN, VALIDATION
 
 
@@ -39,12 +39,8 @@ class Decision:
     """
 
     def __init__(self, *, max_epochs: int | None = None, fail_iterations: int = 100) -> None:
-        if max_epochs is not None and max_epochs < 0:
-            raise BadFormatError(f"max_epochs must be at least 0 or None, got {max_epochs}")
-        if fail_iterations < 1:
-            raise BadFormatError(f"fail_iterations must be at least 1, got {fail_iterations}")
-        self.max_epochs = max_epochs
-        self.fail_iterations = fail_iterations
+        self.max_epochs = None if max_epochs is None else whole("max_epochs", max_epochs, 0)
+        self.fail_iterations = whole("fail_iterations", fail_iterations, 1)
         self.last: Epoch | None = None
         self.best: Epoch | None = None
         self._start_counting()

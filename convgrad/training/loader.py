@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgrad.errors import BadFormatError
+from convgrad.geometry.checks import whole
 from convgrad.prng import Random
 
 TEST, VALIDATION, TRAIN = "test", "validation", "train"
@@ -65,8 +67,11 @@ class ArrayLoader:
         minibatch_size: int = 100,
         seed: int = 1,
     ) -> None:
-        if minibatch_size < 1:
-            raise BadFormatError(f"minibatch_size must be at least 1, got {minibatch_size}")
+        self.minibatch_size = whole("minibatch_size", minibatch_size, 1)
+        Random(seed)  # refuses what is no seed
+        self.seed = seed
+        if train is None:
+            raise BadFormatError("train must be a pair (data, targets), got None")
         given = {TEST: test, VALIDATION: validation, TRAIN: train}
         self._samples = {name: _checked(name, pair) for name, pair in given.items() if pair is not None}
         for name, pair in self._samples.items():
@@ -74,8 +79,6 @@ class ArrayLoader:
         self.classes = {name: len(data) for name, (data, _) in self._samples.items() if len(data)}
         if TRAIN not in self.classes:
             raise BadFormatError("train must hold at least one sample, got none")
-        self.minibatch_size = minibatch_size
-        self.seed = seed
 
     def minibatches(self, epoch: int) -> Iterator[Minibatch]:
         """The minibatches of this epoch, in arrays of their own."""
@@ -103,16 +106,27 @@ class ArrayLoader:
 
 
 def _checked(name: str, pair: Samples) -> Samples:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise BadFormatError(f"{name} must be a pair (data, targets), got {reprlib.repr(pair)}")
     data, targets = (np.asarray(array) for array in pair)
     if data.ndim < 2 or data.dtype not in (np.float32, np.float64):
         raise BadFormatError(f"{name}: data must be floats of shape (n, ...), got {data.dtype} {data.shape}")
     if targets.shape[:1] != data.shape[:1]:
         raise BadFormatError(f"{name}: targets must have {len(data)} rows as data has, got {targets.shape}")
-    if targets.dtype.kind not in "iu":
+    if targets.dtype.kind == "f":
         return data, targets.astype(data.dtype, copy=False)
-    if targets.ndim != 1:
-        raise BadFormatError(f"{name}: labels must be of shape (n,), got {targets.shape}")
-    return data, targets.astype(np.int32, copy=False)
+    return data, _labels(name, targets)
+
+
+def _labels(name: str, labels: NDArray[Any]) -> NDArray[np.int32]:
+    if labels.dtype.kind not in "iu":
+        raise BadFormatError(f"{name}: targets must be integer labels or floats, got {labels.dtype}")
+    if labels.ndim != 1:
+        raise BadFormatError(f"{name}: labels must be of shape (n,), got {labels.shape}")
+    kept = labels.astype(np.int32, copy=False)
+    if (kept != labels).any():
+        raise BadFormatError(f"{name}: labels must fit into int32, got {labels[kept != labels][0]}")
+    return kept
 
 
 def _require_same_kind(name: str, pair: Samples, train: Samples) -> None:

@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from convgrad.errors import BadFormatError
+from convgrad.geometry.checks import option, whole
+from convgrad.training.building import keywords
+from convgrad.update_rule import finite
 
 Policy = Callable[[float, int], float]  # (base, iteration) -> learning rate
 
@@ -77,6 +80,7 @@ def pair(lr_policy: Mapping[str, Any] | None) -> tuple[Policy, Policy]:
     """
     if lr_policy is None:
         return fixed(), fixed()
+    lr_policy = keywords("lr_policy", lr_policy)
     if "type" in lr_policy:
         return _policy(lr_policy), _policy(lr_policy)
     unknown = set(lr_policy) - {"weights", "bias"}
@@ -87,13 +91,32 @@ def pair(lr_policy: Mapping[str, Any] | None) -> tuple[Policy, Policy]:
 
 
 def _policy(spec: Mapping[str, Any]) -> Policy:
-    name = spec.get("type")
-    if name not in _POLICIES:
-        raise BadFormatError(f"lr_policy: type must be one of {', '.join(_POLICIES)}, got {name!r}")
-    numbers = {key: value for key, value in spec.items() if key != "type"}
+    numbers = keywords("lr_policy", spec)
+    name = option("lr_policy: type", numbers.pop("type", None), tuple(_POLICIES))
     signature = inspect.signature(_POLICIES[name])
     try:
         signature.bind(**numbers)
     except TypeError as error:
         raise BadFormatError(f"lr_policy: {name} wants {', '.join(signature.parameters)}: {error}") from None
-    return _POLICIES[name](**numbers)
+    return _POLICIES[name](**{key: _checked(key, value) for key, value in numbers.items()})
+
+
+def _checked(key: str, value: Any) -> Any:
+    """The value of a policy's keyword; nothing that could end a training later by a division by zero."""
+    name = f"lr_policy: {key}"
+    if key == "steps":
+        return _steps(name, value)
+    if key == "step":
+        return whole(name, value, 1)
+    number = finite(name, value)
+    if key != "pow_ratio" and number < 0:
+        raise BadFormatError(f"{name} must be at least 0, got {value!r}")
+    return number
+
+
+def _steps(name: str, steps: Any) -> list[tuple[float, int]]:
+    try:
+        pairs = [(coefficient, iterations) for coefficient, iterations in steps]
+    except (TypeError, ValueError):
+        raise BadFormatError(f"{name} must be pairs (coefficient, iterations), got {steps!r}") from None
+    return [(finite(name, coefficient), whole(name, iterations, 0)) for coefficient, iterations in pairs]

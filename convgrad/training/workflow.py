@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count, groupby
-from operator import attrgetter
+from itertools import islice
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from convgrad.errors import BadFormatError
 from convgrad.memory import Array
 from convgrad.prng import Random
 from convgrad.training import checkpoint, policies
-from convgrad.training.building import Net
+from convgrad.training.building import Net, keywords
 from convgrad.training.decision import Decision
 from convgrad.training.loader import TRAIN, Loader, Minibatch
 from convgrad.training.report import Report, Silence
@@ -57,15 +55,20 @@ class StandardWorkflow:
         self.layers, self.loader, self.loss = layers, loader, loss
         self.lr_policy, self.seed, self.numerics = lr_policy, seed, numerics
         self.report = report or Silence()
-        self.decision = Decision(**(decision or {}))
-        self.snapshots = checkpoint.snapshots(snapshots, layers)
+        self.decision = Decision(**keywords("decision", decision or {}))
         self.random = Random(seed)
         self.input, self.targets = Array(), Array()
         self.batch_size = 0
         self.iteration = 0  # minibatches trained so far
         self._net = Net(layers, loss, self, pairing)
+        self.snapshots = checkpoint.snapshots(snapshots, layers)
         self.forwards, self.evaluator, self.gds = self._net.forwards, self._net.evaluator, self._net.gds
         self._rates = policies.Rates(self.gds, lr_policy)
+        self.inside_epoch = False  # whether `run` has served minibatches since an epoch was last judged
+        self._epoch, self._served = (
+            0,
+            0,
+        )  # where the stream is: the epoch, and minibatches of it that are gone
         self._stream = self._minibatches()
 
     def initialize(self, device: Any = None) -> None:
@@ -76,7 +79,11 @@ class StandardWorkflow:
             unit.initialize(backend, numerics=self.numerics)
 
     def run(self) -> None:
-        """Train until the decision is complete."""
+        """Train until the decision is complete.
+
+        An error of the loader, of a snapshot or of the report ends it where it is, and the next call goes on
+        there. An interrupt may leave the units with a half-learned minibatch: go on from a snapshot then.
+        """
         while self.step() is not None:
             pass
 
@@ -86,9 +93,8 @@ class StandardWorkflow:
         Without an argument it is the next one that `run` would take; None is returned when there is no more.
         """
         if minibatch is None:
-            minibatch = next(self._stream, None)
+            minibatch = self._next()
         if minibatch is None:
-            self._stream = self._minibatches()  # it goes on, should the decision's limits be raised
             return None
         self._receive(minibatch)
         for unit in (*self.forwards, self.evaluator):
@@ -100,12 +106,18 @@ class StandardWorkflow:
         return minibatch
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a snapshot; between epochs, for a place inside an epoch is not kept."""
-        checkpoint.save(self, Path(path))
+        """Write a snapshot.
+
+        Raises RuntimeError inside an epoch, for the place there is not kept: save before the first step, from
+        the report's `epoch`, or when `run` is done.
+        """
+        checkpoint.save(self, checkpoint.as_path("path", path))
 
     def resume(self, path: str | PathLike[str]) -> None:
         """Go on from a snapshot, after initialize; see `checkpoint.resume`."""
-        checkpoint.resume(self, Path(path))
+        checkpoint.resume(self, checkpoint.as_path("path", path))
+        self.inside_epoch = False
+        self._epoch, self._served = max(0, self.decision.epoch), 0
         self._stream = self._minibatches()
 
     def _learn(self) -> None:
@@ -114,20 +126,33 @@ class StandardWorkflow:
             unit.run()
         self.iteration += 1
 
+    def _next(self) -> Minibatch | None:
+        minibatch = None
+        try:
+            minibatch = next(self._stream, None)
+        finally:
+            if minibatch is None:  # a generator that has ended or failed is dead; a new one goes on
+                self._stream = self._minibatches()
+        return minibatch
+
     def _minibatches(self) -> Iterator[Minibatch]:
         """What is still to be served; ends when the decision is complete."""
-        for epoch in count(max(0, self.decision.epoch)):
-            judged = self.decision.epoch == epoch  # by the run that this one resumes
-            for class_name, minibatches in groupby(self.loader.minibatches(epoch), attrgetter("class_name")):
-                if class_name == TRAIN and not judged:
-                    self._end_epoch(epoch)
+        while True:
+            minibatches = enumerate(self.loader.minibatches(self._epoch), start=1)
+            for number, minibatch in islice(minibatches, self._served, None):
+                train, judged = minibatch.class_name == TRAIN, self.decision.epoch == self._epoch
+                if train and not judged:
+                    self._end_epoch(self._epoch)
                 if self.decision.complete:
                     return
-                if class_name == TRAIN or not judged:
-                    yield from minibatches
+                if train or not judged:  # judged before train: by the run that this one resumes
+                    self._served, self.inside_epoch = number, True
+                    yield minibatch
+            self._epoch, self._served = self._epoch + 1, 0
 
     def _end_epoch(self, number: int) -> None:
         epoch = self.decision.judge(number)
+        self.inside_epoch = False
         if self.snapshots is not None:
             self.snapshots.epoch(self, epoch)
         self.report.epoch(epoch)

@@ -107,6 +107,19 @@ def test_layer_dicts_are_not_changed(source):
     ("layers", "loss", "error", "message"),
     [
         ([], "softmax", BadFormatError, "layers must hold one layer at least"),
+        (None, "softmax", BadFormatError, "layers must be a list of dicts, got None"),
+        ("conv", "softmax", BadFormatError, "layers must be a list of dicts, got 'conv'"),
+        (CONV, "softmax", BadFormatError, "layers must be a list of dicts, got {"),
+        (["conv"], "softmax", BadFormatError, "layer 0 must be a dict of keywords, got 'conv'"),
+        ([{"type": []}], "softmax", BadFormatError, 'layer 0 must have a "type", a string'),
+        ([CONV | {5: 1}], "softmax", BadFormatError, "layer 0 must be a dict of keywords"),
+        (
+            [CONV | {"->": 5}, SOFTMAX],
+            "softmax",
+            BadFormatError,
+            "'->' of layer 'conv_tanh_0' must be a dict",
+        ),
+        ([CONV | {"name": 5}], "softmax", BadFormatError, "the name of layer 0 must be a string, got 5"),
         ([{"kx": 1}], "softmax", BadFormatError, 'layer 0 must have a "type"'),
         ([CONV, {"type": "conv_tan"}], "softmax", BadFormatError, "got 'conv_tan'"),
         (

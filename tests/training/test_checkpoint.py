@@ -5,7 +5,7 @@ import pytest
 
 from convgrad.errors import BadFormatError, SnapshotError
 from convgrad.training import snapshot
-from tests.training.nets_and_data import LAYERS, POLICY, loader, samples, tensors, workflow
+from tests.training.nets_and_data import LAYERS, POLICY, Recorder, loader, samples, tensors, workflow
 
 
 @pytest.fixture
@@ -200,6 +200,68 @@ def test_layers_that_json_cannot_hold_are_named_at_once(tmp_path):
 def test_bad_interval_is_named(tmp_path):
     with pytest.raises(BadFormatError, match="interval must be at least 1, got 0"):
         workflow(snapshots={"folder": tmp_path, "interval": 0})
+
+
+def test_other_bad_arguments_are_named(tmp_path):
+    with pytest.raises(BadFormatError, match="interval must be an integer, got '2'"):
+        workflow(snapshots={"folder": tmp_path, "interval": "2"})
+    for method in (workflow().save, workflow().resume):
+        with pytest.raises(BadFormatError, match="path must be a path, got None"):
+            method(None)
+
+
+@pytest.mark.parametrize(("steps", "inside"), [(0, False), (1, True), (5, True), (6, True), (12, True)])
+def test_inside_an_epoch_nothing_is_saved(tmp_path, steps, inside):
+    made = workflow()
+    for _ in range(steps):
+        made.step()
+    if inside:
+        with pytest.raises(RuntimeError, match="save between epochs"):
+            made.save(tmp_path / "x")
+    else:
+        made.save(tmp_path / "x")
+    assert (tmp_path / "x").exists() is not inside
+
+
+def test_resuming_ends_what_was_inside_an_epoch(path):
+    made, resumed = workflow(), workflow()
+    for _ in range(8):
+        made.step()
+    for each in (made, resumed):
+        each.resume(path)
+    made.save(path)
+    for each in (made, resumed):
+        each.run()
+    assert tensors(made) == tensors(resumed)
+    assert made.decision.state() == resumed.decision.state()
+
+
+def test_the_report_may_save_when_an_epoch_is_judged(tmp_path):
+    class Saver(Recorder):
+        def epoch(self, epoch):
+            made.save(tmp_path / str(epoch.number))
+
+    made = workflow(epochs=2, report=Saver())
+    made.run()
+    resumed = workflow(epochs=2)
+    resumed.resume(tmp_path / "1")
+    resumed.run()
+    assert tensors(resumed) == tensors(made)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"random": None}, {"random": [1]}, {"iteration": "2"}, {"decision": 5}, {"decision": {"last": 5}}],
+)
+def test_state_of_another_kind_changes_nothing(path, change):
+    found = snapshot.read(path)
+    found.state.pop("format")
+    snapshot.write(path, found.tensors, found.state | change)
+    made = workflow()
+    before = tensors(made), made.iteration, made.decision.state(), made.random.state()
+    with pytest.raises(SnapshotError, match="holds no state of a workflow"):
+        made.resume(path)
+    assert (tensors(made), made.iteration, made.decision.state(), made.random.state()) == before
 
 
 def test_initialize_comes_first(path):

@@ -122,7 +122,13 @@ def test_fresh_state_restores():
     assert (decision.epoch, decision.improved, decision.complete) == (-1, False, False)
 
 
-@pytest.mark.parametrize("keywords", [{"max_epochs": -1}, {"fail_iterations": 0}])
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        *({"max_epochs": bad} for bad in (-1, "3", 2.5, True)),
+        *({"fail_iterations": bad} for bad in (0, None, "3")),
+    ],
+)
 def test_bad_limit_is_named(keywords):
     with pytest.raises(BadFormatError, match=next(iter(keywords))):
         Decision(**keywords)

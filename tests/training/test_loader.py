@@ -98,6 +98,23 @@ def test_empty_class_is_left_out():
             {"train": samples(2), "test": (np.ones((2, 3), np.float32), np.ones(2, int))},
             "test: data must be like",
         ),
+        ({"train": None, "validation": samples(2)}, "train must be a pair"),
+        ({"train": (samples(2)[0],)}, "train must be a pair"),
+        ({"train": 5}, "train must be a pair .*got 5"),
+        *(
+            ({"train": samples(2), "minibatch_size": bad}, "minibatch_size must be")
+            for bad in ("a", None, 2.5)
+        ),
+        ({"train": samples(2), "seed": "a"}, "seed must be an integer, got 'a'"),
+        *(
+            ({"train": (np.ones((2, 2)), np.array(bad))}, "train: targets must be integer labels or floats")
+            for bad in (["a", "b"], [None, 1], [True, False], [1j, 2])
+        ),
+        (
+            {"train": (np.ones((2, 2)), np.array([0, 2**32 + 1]))},
+            "labels must fit into int32, got 4294967297",
+        ),
+        ({"train": (np.ones((1, 2)), np.array([2**64 - 1]))}, "labels must fit into int32"),
         ({"train": samples(2), "test": (samples(2)[0], np.ones(2))}, "test: targets must be like"),
     ],
 )

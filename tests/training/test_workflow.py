@@ -193,3 +193,68 @@ def test_fixed_numerics_come_later():
 def test_run_before_initialize_is_refused():
     with pytest.raises(RuntimeError, match="initialize"):
         StandardWorkflow(LAYERS, loader()).run()
+
+
+class Failing:
+    """A loader, report or snapshots that fail once, at the n-th thing they are asked for."""
+
+    def __init__(self, n):
+        self.left = n
+
+    def ask(self):
+        self.left -= 1
+        if self.left == 0:
+            raise OSError("once")
+
+    def epoch(self, *_):
+        self.ask()
+
+    def minibatch(self, _):
+        pass
+
+    def minibatches(self, epoch):
+        for minibatch in loader().minibatches(epoch):
+            self.ask()
+            yield minibatch
+
+    classes = loader().classes
+
+
+EPOCHS_OF_TWO, MINIBATCHES_OF_TWO = 3, 12 * 2 + 5
+FAILURES = [
+    *((part, n) for part in ("snapshots", "report") for n in range(1, EPOCHS_OF_TWO + 1)),
+    *(("served", n) for n in range(2, MINIBATCHES_OF_TWO + 2)),  # the first is for initialize
+]
+
+
+@pytest.mark.parametrize(("part", "n"), FAILURES)
+def test_run_goes_on_where_an_error_ended_it(part, n):
+    whole = workflow(epochs=2)
+    made = workflow(epochs=2, served=Failing(n) if part == "served" else None)
+    if part != "served":
+        setattr(made, part, Failing(n))
+    whole.run()
+
+    with pytest.raises(OSError, match="once"):
+        made.run()
+    made.run()
+
+    assert tensors(made) == tensors(whole)
+    assert made.decision.state() == whole.decision.state()
+    assert made.iteration == whole.iteration
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"decision": 5}, "decision must be a dict of keywords, got 5"),
+        ({"decision": {5: 1}}, "decision must be a dict of keywords"),
+        ({"lr_policy": 5}, "lr_policy must be a dict of keywords, got 5"),
+        ({"snapshots": 5}, "snapshots must be a path, got 5"),
+        ({"seed": "a"}, "seed must be an integer, got 'a'"),
+        ({"layers": None}, "layers must be a list of dicts, got None"),
+    ],
+)
+def test_wrong_kinds_are_named(keywords, message):
+    with pytest.raises(BadFormatError, match=message):
+        StandardWorkflow(**({"layers": LAYERS, "loader": loader()} | keywords))
