@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -233,6 +234,79 @@ def test_only_arrays_are_arrays(backend, wrong, kind, position, rng):
         BadFormatError, match=rf"{name} must be a numpy\.ndarray or a device array, got {kind}"
     ):
         functional.conv_forward(*arrays, **CASE.window, backend=backend)
+
+
+def missing():
+    """Calls that lack an array, and its name."""
+    x, weights, bias, d = CASE.data(np.float32)
+    conv, pool = functional.conv_forward, functional.pool_forward
+    yield "x", lambda: conv(None, weights, bias)
+    yield "weights", lambda: conv(x, None)
+    yield "x", lambda: conv(None, None)
+    for backward in (functional.conv_backward, functional.deconv_backward):
+        for position, name in enumerate(("x", "weights", "err_output")):
+            arrays = [x, weights, d]
+            arrays[position] = None
+            yield name, partial(backward, *arrays)
+    yield "err_output", lambda: functional.conv_input_gradient(None, weights, CASE.size)
+    yield "weights", lambda: functional.conv_input_gradient(d, None, CASE.size)
+    yield "x", lambda: functional.conv_weight_gradient(None, d, CASE.kernel)
+    yield "err_output", lambda: functional.conv_weight_gradient(x, None, CASE.kernel)
+    yield "err_output", lambda: functional.bias_gradient(None)
+    yield "x", lambda: functional.deconv_forward(None, weights)
+    yield "weights", lambda: functional.deconv_forward(d, None)
+    yield "x", lambda: pool(None, "max", (2, 2))
+    yield "err_output", lambda: functional.pool_backward(None, x.shape, "average", (2, 2))
+    offset = np.zeros((1, 1, 1, 1), np.int64)
+    yield "err_output", lambda: functional.pool_backward(None, x.shape, "max", (2, 2), offset=offset)
+
+
+@pytest.mark.parametrize(("name", "call"), [*missing()])
+def test_none_is_no_array(name, call):
+    message = rf"{name} must be a numpy\.ndarray or a device array, got NoneType"
+    with pytest.raises(BadFormatError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    "need", [np.zeros((2, 3)), np.array(3), 3, None, "bias", (), [None], [b"bias"]], ids=repr
+)
+def test_need_holds_names(need):
+    x, weights, _, d = CASE.data(np.float32)
+    with pytest.raises(BadFormatError, match="need must hold one or more of err_input, weights, bias; got"):
+        functional.conv_backward(x, weights, d, need=need, **CASE.window)
+
+
+@pytest.mark.parametrize("values", [np.array(3), np.zeros((2, 2, 2)), None, 3], ids=repr)
+def test_sizes_that_hold_no_integers_are_named(values):
+    x, weights, _, d = CASE.data(np.float32)
+    pool_backward = functional.pool_backward
+    calls = {
+        "input_size": lambda: functional.conv_input_gradient(d, weights, values, **CASE.window),
+        "kernel": lambda: functional.conv_weight_gradient(x, d, values, **CASE.window),
+        "input_shape": lambda: pool_backward(x, values, "average", (2, 2)),
+    }
+    if values is not None:
+        calls["output_size"] = lambda: functional.deconv_forward(
+            d, weights, output_size=values, **CASE.window
+        )
+    for name, call in calls.items():
+        with pytest.raises(BadFormatError, match=f"^{name} "):
+            call()
+
+
+def test_results_that_no_address_reaches_are_refused():
+    batch = np.broadcast_to(np.float32(1), (2**40, 1, 1, 1))
+    with pytest.raises(BadFormatError, match=r"the result must be an array of less than 2\*\*63 bytes"):
+        functional.conv_forward(batch, np.broadcast_to(np.float32(1), (2**22, 1, 1, 1)))
+    with pytest.raises(BadFormatError, match="the padded input must be an array of less than"):
+        functional.pool_forward(batch[:1], "max", (2**40, 2**40), padding=(2**40,) * 4)
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 6, 4), (2, 5, 0, 4), (0, 5, 6, 4), (2, 5, 6, 0), (2, 0, 0, 0)])
+def test_the_sum_of_no_errors_is_zero(backend, shape):
+    found = functional.bias_gradient(np.ones(shape, np.float32), backend=backend)
+    assert found.tobytes() == bytes(4 * shape[3])
 
 
 def test_device_arrays_in_device_arrays_out(backend, rng):

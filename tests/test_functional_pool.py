@@ -223,7 +223,7 @@ def test_blocks_and_threads_change_no_bit(case, kind, rng):
 
 @pytest.mark.parametrize("kind", POOL_KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(2, 60, 90, 24), (40, 12, 9, 24)])
+@pytest.mark.parametrize("shape", [(2, 60, 90, 24), (40, 12, 9, 24), (1, 900, 290, 1)])
 def test_scratch_stays_within_the_workspace(kind, dtype, shape):
     backend = NumpyBackend(threads=1)
     backend.workspace = 1 << 20
@@ -361,6 +361,21 @@ def test_wrong_options_are_named(changes, message):
         functional.pool_forward(x, **arguments)
     with pytest.raises(BadFormatError, match=message):
         functional.pool_backward(d, x.shape, offset=offset, **arguments)
+
+
+@pytest.mark.parametrize("name", ["ceil", "count_include_pad"])
+@pytest.mark.parametrize("value", ["yes", 1, None, [True]])
+def test_flags_are_true_or_false(name, value):
+    with pytest.raises(BadFormatError, match=f"{name} must be True or False, got"):
+        functional.pool_forward(np.zeros((2, 4, 5, 3)), "average", (2, 2), **{name: value})
+
+
+def test_shapes_are_compared_before_anything_as_large_as_they_is_made():
+    """A thousand million windows that err_output does not have."""
+    d, offset = np.zeros((1, 3, 1, 1)), np.zeros((1, 3, 1, 1), np.int64)
+    for kind, winners in (("max", offset), ("average", None)):
+        with pytest.raises(BadFormatError, match=r"err_output must have shape .* = \(1, 1000000000, 1, 1\)"):
+            functional.pool_backward(d, (1, 10**9, 1, 1), kind, (1, 1), offset=winners)
 
 
 @pytest.mark.parametrize("shape", EMPTY_WINDOW, ids=str)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from convgrad.errors import BadFormatError
-from convgrad.geometry import Axis, ConvGeometry, DeconvGeometry, PoolGeometry
+from convgrad.geometry import Axis, ConvGeometry, DeconvGeometry, PoolGeometry, windows
+from convgrad.geometry.axis import sum_of_floors
 from convgrad.geometry.checks import common_dtype, option, rank, shape_of, whole
 from convgrad.geometry.conv import smallest_output_size
 from convgrad.geometry.windows import check_offset, first_cells, origins, taps
@@ -64,13 +67,56 @@ def test_reach_lists_the_outputs_whose_tap_is_inside(axis, data):
         assert list(zip(outputs, cells, strict=True)) == [(o, c) for o, c in wanted if 0 <= c < axis.size]
 
 
+def inside(axis, output):
+    return [cell for tap in range(axis.kernel) if 0 <= (cell := place(axis, output, tap)) < axis.size]
+
+
 @given(axes(ceil=True))
-def test_cells_inside_are_counted(axis):
-    for output in range(axis.output):
-        places = [place(axis, output, tap) for tap in range(axis.kernel)]
-        assert axis.inside(output) == sum(0 <= cell < axis.size for cell in places)
-        padded = sum(-axis.before <= cell < axis.size + axis.after for cell in places)
-        assert axis.inside_padded(output) == padded
+def test_covered_says_whether_every_window_has_a_cell(axis):
+    assert axis.covered == all(inside(axis, output) for output in range(axis.output))
+
+
+@given(st.data())
+def test_taps_far_apart_may_step_over_the_image(data):
+    """Many windows that start before an image smaller than the dilation: the rule that needs Euclid."""
+    dilation = data.draw(st.integers(2, 30))
+    size = data.draw(st.integers(1, dilation))
+    kernel, stride = data.draw(st.integers(2, 5)), data.draw(st.integers(1, 40))
+    before = data.draw(st.integers(0, (kernel - 1) * dilation))
+    after = data.draw(st.integers(0, dilation))
+    assume(fits(size, kernel, dilation, before, after))
+    axis = Axis("x", size, kernel, stride, dilation, before, after, data.draw(st.booleans()))
+    assert axis.covered == all(inside(axis, output) for output in range(axis.output))
+
+
+NUMBERS = st.integers(0, 60)
+
+
+@given(NUMBERS, NUMBERS, st.integers(-90, 90), st.integers(1, 60))
+def test_sums_of_floors(count, step, start, divisor):
+    wanted = sum((step * i + start) // divisor for i in range(count))
+    assert sum_of_floors(count, step, start, divisor) == wanted
+
+
+def test_windows_are_not_tried_one_by_one():
+    """A thousand million of them, some of which start before the image, are judged at once."""
+    far = 10**9
+    assert PoolGeometry(far, 1, 1, 1, 1).output_shape == (far, 1, 1)
+    window = {"sliding": (1, 1), "ceil": False}
+    assert (
+        PoolGeometry(3, 1, 1, 1, far, padding=(0, far - 1, 0, far - 1), **window).output_shape[0] == far + 2
+    )
+    with pytest.raises(BadFormatError, match=r"leaves a window of kernel .* along y"):
+        PoolGeometry(3, 1, 1, 1, 2, padding=(0, far, 0, far), dilation=(1, far), **window)
+
+
+@given(axes(ceil=True))
+def test_a_step_past_the_image_is_as_good_as_one_of_any_length(axis):
+    far = replace(axis, stride=10**30)
+    assert far.output == 1
+    assert far.stride == axis.padded
+    for tap in range(axis.kernel):
+        assert far.reach(tap) == axis.reach(tap, range(1))
 
 
 @pytest.mark.parametrize(
@@ -221,15 +267,35 @@ def test_first_cells(axis):
         assert not inside or cell == inside[0]
 
 
-@given(poolings())
-def test_area_counts_the_divisors(pooling):
+@given(poolings(), st.data())
+def test_area_counts_the_divisors(pooling, data):
     geometry, (vertical, horizontal) = pooling
     cells = [[len(vertical.cells(y)) * len(horizontal.cells(x)) for x in range(horizontal.count())]
              for y in range(vertical.count())]  # fmt: skip
-    np.testing.assert_array_equal(geometry.area(), cells)
+    height = vertical.count()
+    start = data.draw(st.integers(0, height - 1))
+    stop = data.draw(st.integers(start + 1, height))
+    np.testing.assert_array_equal(geometry.area(range(start, stop)), cells[start:stop])
 
 
-def test_an_offset_must_lie_in_its_own_window():
+@given(poolings())
+def test_area_with_the_padding_counts_the_cells_of_the_padded_image(pooling):
+    geometry, _ = pooling
+    padded = replace(geometry, count_include_pad=True)
+    rows, columns = (
+        [
+            sum(-a.before <= place(a, o, t) < a.size + a.after for t in range(a.kernel))
+            for o in range(a.output)
+        ]
+        for a in (geometry.y, geometry.x)
+    )
+    np.testing.assert_array_equal(padded.area(range(len(rows))), np.outer(rows, columns))
+
+
+@pytest.mark.parametrize("block", [1, 20, 2**14])
+def test_an_offset_must_lie_in_its_own_window(block, monkeypatch):
+    """Also where the outputs are checked row by row, or a few rows at a time."""
+    monkeypatch.setattr(windows, "BLOCK", block)
     geometry = PoolGeometry(4, 5, 2, 2, 2, sliding=(2, 1), padding=(1, 0, 0, 0))
     x = np.arange(3 * 4 * 5 * 2).reshape(3, 4, 5, 2)
     offset = np.ascontiguousarray(x[:, 1:, 0::2][:, :, :3])
@@ -245,9 +311,60 @@ def test_an_offset_must_lie_in_its_own_window():
             spoiled = offset.copy()
             spoiled[n, oy, ox, c] = wrong
             with pytest.raises(
-                BadFormatError, match=rf"offset must name a cell .* got {wrong} at \({n}, {oy}"
+                BadFormatError, match=rf"offset must name a cell .* got {wrong} at \({n}, {oy}, {ox}, {c}\)"
             ):
                 check_offset(spoiled, geometry, 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"padding": (10**9,) * 4},
+            r"the padded input must be an array of less than 2\*\*63 bytes, got shape",
+        ),
+        ({"height": 10**30}, "the padded input"),
+        ({"channels": 10**30}, "the padded input"),
+        ({"n_kernels": 10**30}, "the weights"),
+        ({"n_kernels": 2**55, "padding": (9, 9, 9, 9), "kx": 1, "ky": 1, "channels": 1}, "the output"),
+    ],
+    ids=str,
+)
+def test_arrays_that_no_address_reaches_are_refused(changes, message):
+    with pytest.raises(BadFormatError, match=message):
+        ConvGeometry(**{**conv_sizes(), **changes})
+    if "n_kernels" not in changes:
+        sizes = {**conv_sizes(), **changes}
+        del sizes["n_kernels"]
+        with pytest.raises(BadFormatError, match=message):
+            PoolGeometry(**sizes)
+
+
+def test_a_sliding_of_any_length_is_taken():
+    assert ConvGeometry(**conv_sizes(), sliding=(10**30, 10**30)).output_shape == (1, 1, 6)
+
+
+@pytest.mark.parametrize("values", [np.array(3), np.zeros((2, 2)), None, 3, "12", b"12", object()], ids=repr)
+def test_pairs_and_paddings_of_what_holds_no_integers(values):
+    for name in ("padding", "sliding", "dilation"):
+        with pytest.raises(BadFormatError, match=f"^{name}"):
+            ConvGeometry(**conv_sizes(), **{name: values})
+    for name, arguments in (("input_shape", (values, (2, 2))), ("kernel", ((2, 4, 5, 3), values))):
+        with pytest.raises(BadFormatError, match=f"^{name} "):
+            PoolGeometry.of(*arguments)
+
+
+@pytest.mark.parametrize("name", ["ceil", "count_include_pad"])
+def test_flags_are_true_or_false(name):
+    assert getattr(PoolGeometry(4, 5, 2, 2, 2, **{name: np.bool_(True)}), name) is True
+    for value in (1, 0, None, "yes", np.array([True, False])):
+        with pytest.raises(BadFormatError, match=f"{name} must be True or False, got"):
+            PoolGeometry(4, 5, 2, 2, 2, **{name: value})
+
+
+def test_no_arrays_have_no_dtype():
+    with pytest.raises(BadFormatError, match="one of x, bias must be an array, got None only"):
+        common_dtype({"x": None, "bias": None})
 
 
 @pytest.mark.parametrize("value", [1.0, True, np.bool_(True), "1", None, np.float32(2), [1]])

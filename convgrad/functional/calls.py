@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from convgrad import backends
 from convgrad.errors import BadFormatError
-from convgrad.geometry.checks import check_numerics, common_dtype, option
+from convgrad.geometry.checks import addressable, check_numerics, common_dtype, items, option
 from convgrad.interfaces import ACTIVATIONS, ConvGradients
 from convgrad.memory import DeviceArray
 
@@ -21,12 +21,12 @@ GRADIENTS = ConvGradients._fields
 
 
 class Call:
-    """One call on one backend. `arrays` by name, in the operation's order; None for those left out."""
+    """One call on one backend. `arrays` by name, in the operation's order; `optional` ones may be None."""
 
-    def __init__(self, backend: Any, numerics: str, **arrays: Any) -> None:
+    def __init__(self, backend: Any, numerics: str, optional: tuple[str, ...] = (), **arrays: Any) -> None:
         check_numerics(numerics)
         self._arrays = arrays
-        given = {name: array for name, array in arrays.items() if array is not None}
+        given = {name: a for name, a in arrays.items() if a is not None or name not in optional}
         owner = _owner(given)
         self._on_device = owner is not None
         self.backend = owner if backend is None and self._on_device else backends.get(backend)
@@ -45,11 +45,11 @@ class Call:
     def _buffer(self, array: AnyArray) -> Any:
         if isinstance(array, DeviceArray):
             return array.buffer
-        # Aligned, as BLAS wants it, and a plain ndarray, since subclasses have rules of their own.
-        return self.backend.upload(np.require(array, requirements=("ALIGNED", "ENSUREARRAY")))
+        return self.backend.upload(np.asarray(array))  # plain, since subclasses have rules of their own
 
     def empty(self, shape: tuple[int, ...], dtype: type[np.generic] | None = None) -> Any:
         """A buffer for a result."""
+        addressable("the result", shape)
         return self.backend.empty(shape, self.dtype if dtype is None else np.dtype(dtype))
 
     def result(self, buffer: Any) -> Any:
@@ -79,9 +79,11 @@ def check_activation(activation: str, output: AnyArray | None) -> None:
 
 def wanted(need: Iterable[str], shapes: ConvGradients) -> ConvGradients:
     """The shapes of those gradients that `need` names; None for the others."""
-    names = need if isinstance(need, str) or not isinstance(need, Iterable) else tuple(need)
-    if not isinstance(names, tuple) or not names or not all(name in GRADIENTS for name in names):
-        raise BadFormatError(f"need must hold one or more of {', '.join(GRADIENTS)}; got {names!r}")
+    names = items(need)
+    if not names or not all(isinstance(name, str) and name in GRADIENTS for name in names):
+        raise BadFormatError(
+            f"need must hold one or more of {', '.join(GRADIENTS)}; got {need if names is None else names!r}"
+        )
     return ConvGradients(*(shape if name in names else None for name, shape in shapes._asdict().items()))
 
 

@@ -32,7 +32,7 @@ def conv_forward(
     algorithm: str | None = None,
 ) -> Any:
     """y (N, OH, OW, n_kernels) = activation(x convolved with weights, + bias)."""
-    call = Call(backend, numerics, x=x, weights=weights, bias=bias)
+    call = Call(backend, numerics, ("bias",), x=x, weights=weights, bias=bias)
     option("activation", activation, ACTIVATIONS)
     window: Any = {"padding": padding, "sliding": sliding, "dilation": dilation, "groups": groups}
     geometry = ConvGeometry.of(x, weights, **window)
@@ -59,7 +59,7 @@ def conv_backward(
     algorithm: str | None = None,
 ) -> ConvGradients:
     """The gradients that `need` names, like x, like weights, and (n_kernels,); None for the others."""
-    call = Call(backend, numerics, x=x, weights=weights, err_output=err_output, output=output)
+    call = Call(backend, numerics, ("output",), x=x, weights=weights, err_output=err_output, output=output)
     check_activation(activation, output)
     window: Any = {"padding": padding, "sliding": sliding, "dilation": dilation, "groups": groups}
     geometry = ConvGeometry.of(x, weights, **window)
@@ -85,7 +85,9 @@ def conv_input_gradient(
     algorithm: str | None = None,
 ) -> Any:
     """err_input (N, H, W, C) with (H, W) = `input_size`, since several sizes lead to one err_output."""
-    call = Call(backend, numerics, x=None, weights=weights, err_output=err_output, output=output)
+    call = Call(
+        backend, numerics, ("x", "output"), x=None, weights=weights, err_output=err_output, output=output
+    )
     check_activation(activation, output)
     rank("weights", weights, "(n_kernels, ky, kx, C / groups)")
     size = whole_numbers("input_size", input_size, ("H", "W"), least=1)
@@ -115,7 +117,9 @@ def conv_weight_gradient(
     algorithm: str | None = None,
 ) -> Any:
     """Gradient (n_kernels, ky, kx, C // groups) of the weights of a `kernel` = (x, y)."""
-    call = Call(backend, numerics, x=x, weights=None, err_output=err_output, output=output)
+    call = Call(
+        backend, numerics, ("weights", "output"), x=x, weights=None, err_output=err_output, output=output
+    )
     check_activation(activation, output)
     rank("x", x, "(N, H, W, C)")
     rank("err_output", err_output, "(N, OH, OW, n_kernels)")

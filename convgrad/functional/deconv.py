@@ -35,7 +35,7 @@ def deconv_forward(
     `output_size` (H, W) is any size that the convolution leads back to x's; None = the smallest,
     `sliding * (n - 1) + dilation * (k - 1) + 1 - pads`.
     """
-    call = Call(backend, numerics, x=x, weights=weights, bias=bias)
+    call = Call(backend, numerics, ("bias",), x=x, weights=weights, bias=bias)
     option("activation", activation, ACTIVATIONS)
     window: Any = {"padding": padding, "sliding": sliding, "dilation": dilation, "groups": groups}
     geometry = DeconvGeometry.of(x, weights, output_size=output_size, **window)
@@ -66,7 +66,7 @@ def deconv_backward(
 
     The output size is err_output's.
     """
-    call = Call(backend, numerics, x=x, weights=weights, err_output=err_output, output=output)
+    call = Call(backend, numerics, ("output",), x=x, weights=weights, err_output=err_output, output=output)
     check_activation(activation, output)
     rank("err_output", err_output, "(N, H, W, C)")
     window: Any = {"padding": padding, "sliding": sliding, "dilation": dilation, "groups": groups}

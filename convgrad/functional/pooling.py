@@ -78,7 +78,7 @@ def pool_backward(
     Errors go to the winners that `offset` names (needed for "max" and "maxabs"), or in equal parts to the
     cells of an average. Errors that meet in a cell are added.
     """
-    call = Call(backend, numerics, err_output=err_output, offset=offset)
+    call = Call(backend, numerics, ("offset",), err_output=err_output, offset=offset)
     option("kind", kind, POOL_KINDS)
     shape = whole_numbers("input_shape", input_shape, ("N", "H", "W", "C"), least=0)
     window: Any = {"sliding": sliding, "padding": padding, "dilation": dilation}

@@ -5,8 +5,9 @@ Every message names the argument, what was wanted and what came.
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from convgrad.errors import BadFormatError
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 NUMERICS = ("fast", "fixed")
+LARGEST = 2**63 - 1  # bytes that an address can tell apart
 
 
 class Shaped(Protocol):
@@ -45,12 +47,31 @@ def whole(name: str, value: Any, least: int) -> int:
 def whole_numbers(name: str, values: Any, parts: Sequence[str], least: int) -> tuple[int, ...]:
     """`values` as exactly `len(parts)` integers of at least `least`."""
     wanted = f"{name} must be {len(parts)} integers ({', '.join(parts)})"
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise BadFormatError(f"{wanted}, got {values!r}")
-    items = tuple(values)
-    if len(items) != len(parts):
-        raise BadFormatError(f"{wanted}, got {items!r}")
-    return tuple(whole(f"{name} {part}", item, least) for part, item in zip(parts, items, strict=True))
+    found = items(values)
+    if found is None or len(found) != len(parts):
+        raise BadFormatError(f"{wanted}, got {values if found is None else found!r}")
+    return tuple(whole(f"{name} {part}", item, least) for part, item in zip(parts, found, strict=True))
+
+
+def items(values: Any) -> tuple[Any, ...] | None:
+    """What `values` holds; None when it is a text or holds nothing, as a number or an array without axes."""
+    try:
+        return None if isinstance(values, (str, bytes)) else tuple(values)
+    except TypeError:
+        return None
+
+
+def flag(name: str, value: Any) -> bool:
+    """`value` when it is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise BadFormatError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def addressable(name: str, shape: Sequence[int]) -> None:
+    """Refuse sizes of an array that no memory can hold, at 8 bytes an element."""
+    if 8 * math.prod(shape) > LARGEST:
+        raise BadFormatError(f"{name} must be an array of less than 2**63 bytes, got shape {tuple(shape)}")
 
 
 def pair(name: str, values: Any) -> tuple[int, int]:
@@ -99,6 +120,8 @@ def rank(name: str, array: Shaped, axes: str) -> None:
 def common_dtype(arrays: dict[str, Shaped | None]) -> np.dtype[Any]:
     """The one dtype, native float32 or float64, of all arrays given."""
     given = {name: array for name, array in arrays.items() if array is not None}
+    if not given:
+        raise BadFormatError(f"one of {', '.join(arrays)} must be an array, got None only")
     first = next(iter(given))
     for name, array in given.items():
         if array.dtype not in DTYPES or not array.dtype.isnative:

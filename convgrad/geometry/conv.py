@@ -8,7 +8,16 @@ from typing import Any
 
 from convgrad.errors import BadFormatError
 from convgrad.geometry.axis import Axis
-from convgrad.geometry.checks import Shaped, four_paddings, pair, rank, shape_of, whole, whole_numbers
+from convgrad.geometry.checks import (
+    Shaped,
+    addressable,
+    four_paddings,
+    pair,
+    rank,
+    shape_of,
+    whole,
+    whole_numbers,
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,10 @@ class ConvGeometry:
                 raise BadFormatError(
                     f"groups must divide {name}: {getattr(self, name)} % {self.groups} is not 0"
                 )
-        _ = self.x, self.y  # a kernel that does not fit is refused here, not at first use
+        # A kernel that does not fit is refused here, not at first use.
+        addressable("the padded input", (self.y.padded, self.x.padded, self.channels))
+        addressable("the weights", self.weights_shape)
+        addressable("the output", self.output_shape)
 
     @cached_property
     def x(self) -> Axis:

@@ -7,10 +7,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convgrad.errors import BadFormatError
 from convgrad.geometry.axis import Axis
-from convgrad.geometry.checks import Shaped, four_paddings, pair, shape_of, whole
+from convgrad.geometry.checks import (
+    Shaped,
+    addressable,
+    flag,
+    four_paddings,
+    pair,
+    shape_of,
+    whole,
+    whole_numbers,
+)
 
 POOL_KINDS = ("max", "maxabs", "average")
 
@@ -42,8 +52,11 @@ class PoolGeometry:
         object.__setattr__(self, "padding", four_paddings(self.padding))
         object.__setattr__(self, "sliding", pair("sliding", sliding))
         object.__setattr__(self, "dilation", pair("dilation", self.dilation))
+        for name in ("ceil", "count_include_pad"):
+            object.__setattr__(self, name, flag(name, getattr(self, name)))
+        addressable("the padded input", (self.y.padded, self.x.padded, self.channels))
         for axis in (self.x, self.y):
-            if not all(axis.inside(output) for output in range(axis.output)):
+            if not axis.covered:
                 raise BadFormatError(
                     f"padding {self.padding} leaves a window of kernel {(self.kx, self.ky)} without a cell "
                     f"of the image along {axis.name}"
@@ -73,17 +86,16 @@ class PoolGeometry:
         """(OH, OW, C) of one image."""
         return self.y.output, self.x.output, self.channels
 
-    def area(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """(OH, OW): the number of cells by which an average divides."""
-        rows, columns = (_counts(axis, self.count_include_pad) for axis in (self.y, self.x))
-        return rows[:, None] * columns
+    def area(self, rows: range) -> NDArray[np.int64]:
+        """(rows, OW): the number of cells by which an average divides, for these output rows."""
+        columns = _counts(self.x, range(self.x.output), self.count_include_pad)
+        return _counts(self.y, rows, self.count_include_pad)[:, None] * columns
 
     @classmethod
     def of(cls, input_shape: tuple[int, ...], kernel: Any, **window: Any) -> PoolGeometry:
         """The geometry of an input of shape (N, H, W, C) under a `kernel` (x, y)."""
-        if len(input_shape) != 4:
-            raise BadFormatError(f"input must have 4 axes (N, H, W, C), got shape {tuple(input_shape)}")
-        return cls(*input_shape[1:], *pair("kernel", kernel), **window)
+        _, height, width, channels = whole_numbers("input_shape", input_shape, ("N", "H", "W", "C"), least=0)
+        return cls(height, width, channels, *pair("kernel", kernel), **window)
 
     def check_input(self, name: str, array: Shaped, batch: int | None = None) -> None:
         """Refuse an array that is not (N, H, W, C)."""
@@ -94,6 +106,16 @@ class PoolGeometry:
         shape_of(name, array, (batch, *self.output_shape), "(N, OH, OW, C)")
 
 
-def _counts(axis: Axis, include_pad: bool) -> np.ndarray[Any, np.dtype[np.int64]]:
-    count = axis.inside_padded if include_pad else axis.inside
-    return np.array([count(output) for output in range(axis.output)], dtype=np.int64)
+def _counts(axis: Axis, outputs: range, include_pad: bool) -> NDArray[np.int64]:
+    """The number of taps of each output that lie inside the image, or inside the padded image."""
+    low, high = (-axis.before, axis.size + axis.after) if include_pad else (0, axis.size)
+    start = starts(axis, outputs)
+    first = np.maximum(-((start - low) // axis.dilation), 0)
+    stop = np.minimum((high - 1 - start) // axis.dilation + 1, axis.kernel)
+    count: NDArray[np.int64] = np.maximum(stop - first, 0)
+    return count
+
+
+def starts(axis: Axis, outputs: range) -> NDArray[np.int64]:
+    """The cell of tap 0 of each output, inside the image or not."""
+    return np.arange(outputs.start, outputs.stop, dtype=np.int64) * axis.stride - axis.before

@@ -6,6 +6,7 @@ which its window starts, which may lie in the padding. One tap has one local ind
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +15,12 @@ from numpy.typing import NDArray
 from convgrad.errors import BadFormatError
 from convgrad.geometry.axis import Axis
 from convgrad.geometry.checks import Shaped
-from convgrad.geometry.pooling import PoolGeometry
+from convgrad.geometry.pooling import PoolGeometry, starts
 
 Index = tuple[slice, slice, slice]
 Offsets = NDArray[np.int64]
+
+BLOCK = 2**14  # outputs that are checked at once: their few temporaries take less than half a MiB
 
 
 class Tap(NamedTuple):
@@ -50,11 +53,6 @@ def _slices(axis: Axis, tap: int, outputs: range) -> tuple[slice, slice]:
     )
 
 
-def starts(axis: Axis, outputs: range) -> Offsets:
-    """The cell of tap 0 of each output, inside the image or not."""
-    return np.arange(outputs.start, outputs.stop, dtype=np.int64) * axis.stride - axis.before
-
-
 def first_cells(axis: Axis, outputs: range) -> Offsets:
     """The first cell inside the image of each output."""
     start = starts(axis, outputs)
@@ -78,20 +76,29 @@ def check_offset(offset: Shaped, geometry: PoolGeometry, batch: int) -> None:
         raise BadFormatError(f"offset must be int64 in native byte order, got {offset.dtype}")
     geometry.check_output("offset", offset, batch)
     if isinstance(offset, np.ndarray):
-        step = max(1, 2**16 // offset[:1].size) if offset.size else 1
-        for start in range(0, batch, step):
-            _check_winners(offset, geometry, slice(start, min(start + step, batch)))
+        for images, rows in _bands(geometry, batch):
+            _check_winners(offset, geometry, images, rows)
 
 
-def _check_winners(offset: NDArray[Any], geometry: PoolGeometry, images: slice) -> None:
-    rows = range(geometry.y.output)
-    local = offset[images] - origins(geometry, images, rows)
+def _bands(geometry: PoolGeometry, batch: int) -> Iterator[tuple[slice, range]]:
+    """All outputs in blocks of at most BLOCK, or of one row where that is more."""
+    height, width, channels = geometry.output_shape
+    rows = max(1, BLOCK // (width * channels))
+    step = max(1, rows // height)
+    for image in range(0, batch, step):
+        for row in range(0, height, rows):
+            yield slice(image, min(image + step, batch)), range(row, min(row + rows, height))
+
+
+def _check_winners(offset: NDArray[Any], geometry: PoolGeometry, images: slice, rows: range) -> None:
+    band = images, slice(rows.start, rows.stop)
+    local = offset[band] - origins(geometry, images, rows)
     inside = np.zeros(local.shape, dtype=bool)
     for tap in taps(geometry, rows):
         inside[tap.outputs] |= local[tap.outputs] == tap.local
     if not inside.all():
-        n, *place = (int(i) for i in np.argwhere(~inside)[0])
-        where = (images.start + n, *place)
+        n, row, *place = (int(i) for i in np.argwhere(~inside)[0])
+        where = (images.start + n, rows.start + row, *place)
         raise BadFormatError(
             f"offset must name a cell of its own window, as pool_forward gives it; got {offset[where]} "
             f"at {where}"

@@ -58,7 +58,7 @@ def plan_blocks(
     share = -(-batch // workers)
     if unpack_size is not None:
         images = min(images, unpack_size)
-    return Blocks(batch, max(1, min(images, share)), rows, band, workers)
+    return Blocks(batch, max(1, min(images, share)), rows, max(1, band), workers)
 
 
 def _block(block_bytes: Callable[[int, int], int], rows: int, room: int) -> tuple[int, int]:

@@ -36,7 +36,10 @@ ALGORITHMS = ("im2col",)
 
 @implementer(IConvOperations)
 class NumpyConv:
-    """IConvOperations on NumPy."""
+    """IConvOperations on NumPy.
+
+    Weights that BLAS does not take as they lie in memory are copied once per call, beside the workspace.
+    """
 
     def __init__(self, backend: Any) -> None:
         self._backend = backend

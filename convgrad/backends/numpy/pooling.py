@@ -16,7 +16,8 @@ from zope.interface import implementer
 
 from convgrad.backends.numpy.blocks import Blocks
 from convgrad.geometry import PoolGeometry
-from convgrad.geometry.windows import Tap, first_cells, origins, starts, taps
+from convgrad.geometry.pooling import starts
+from convgrad.geometry.windows import Tap, first_cells, origins, taps
 from convgrad.interfaces import IPoolOperations
 
 Floats = NDArray[Any]
@@ -46,7 +47,7 @@ class NumpyPool:
         """As IPoolOperations.forward."""
         count = len(x) if batch is None else batch
         if kind == "average":
-            work = partial(_average_forward, x, out, geometry, _inverse_area(geometry, out.dtype))
+            work = partial(_average_forward, x, out, geometry)
         else:
             work = partial(_max_forward, x, out, offset, geometry, kind)
         self._run(work, geometry, count)
@@ -67,8 +68,7 @@ class NumpyPool:
         """As IPoolOperations.backward."""
         count = len(err_output) if batch is None else batch
         if kind == "average":
-            inverse = _inverse_area(geometry, err_input.dtype)
-            work = partial(_average_backward, err_output, err_input, geometry, inverse)
+            work = partial(_average_backward, err_output, err_input, geometry)
         else:
             assert offset is not None
             work = partial(_max_backward, err_output, offset, err_input, geometry)
@@ -91,29 +91,27 @@ def _each(work: Callable[[slice, range], None], blocks: Iterable[tuple[slice, ra
         work(images, rows)
 
 
-def _inverse_area(geometry: PoolGeometry, dtype: np.dtype[Any]) -> Floats:
-    return (1.0 / geometry.area()[:, :, None]).astype(dtype)
+def _inverse_area(geometry: PoolGeometry, rows: range, dtype: np.dtype[Any]) -> Floats:
+    return (1.0 / geometry.area(rows)[:, :, None]).astype(dtype)
 
 
 def _span(part: range) -> slice:
     return slice(part.start, part.stop)
 
 
-def _average_forward(
-    x: Floats, out: Floats, geometry: PoolGeometry, inverse: Floats, images: slice, rows: range
-) -> None:
+def _average_forward(x: Floats, out: Floats, geometry: PoolGeometry, images: slice, rows: range) -> None:
     x, total = x[images], out[images, _span(rows)]
     total[...] = 0
     for tap in taps(geometry, rows):
         total[tap.outputs] += x[tap.cells]
-    total *= inverse[_span(rows)]
+    total *= _inverse_area(geometry, rows, out.dtype)
     total += 0.0  # turns -0.0 into +0.0
 
 
 def _average_backward(
-    err_output: Floats, err_input: Floats, geometry: PoolGeometry, inverse: Floats, images: slice, rows: range
+    err_output: Floats, err_input: Floats, geometry: PoolGeometry, images: slice, rows: range
 ) -> None:
-    share = err_output[images, _span(rows)] * inverse[_span(rows)]
+    share = err_output[images, _span(rows)] * _inverse_area(geometry, rows, err_input.dtype)
     received = _cleared(err_input, images, rows)
     for tap in reversed(taps(geometry, rows)):  # so that the windows of a cell come in ascending order
         received[tap.cells] += share[tap.outputs]

@@ -42,8 +42,8 @@ class Scratch:
         return self._buffers[name][:size]
 
     def contiguous(self, name: str, block: Floats) -> Floats:
-        """`block` itself when it is C-contiguous, else a copy."""
-        if block.flags.c_contiguous:
+        """`block` itself when it is C-contiguous and aligned, as BLAS wants it, else a copy."""
+        if block.flags.c_contiguous and block.flags.aligned:
             return block
         copy = self.take(name, block.size).reshape(block.shape)
         np.copyto(copy, block)

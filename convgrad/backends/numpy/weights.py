@@ -12,10 +12,14 @@ from convgrad.geometry import ConvGeometry
 
 
 def by_group(weights: Floats, geometry: ConvGeometry, transposed: bool) -> Floats:
-    """Weights of 2 or 4 axes as (G, Kg, T); a view where their memory allows it."""
+    """Weights of 2 or 4 axes as (G, Kg, T); a view where their memory allows it.
+
+    Else a copy, which the workspace does not count: blocks, and so bits, must not depend on memory layout.
+    """
     logical = weights.T if transposed else weights.reshape(geometry.n_kernels, geometry.taps)
-    if not (logical.flags.c_contiguous or logical.flags.f_contiguous):  # BLAS would not take it
-        logical = np.ascontiguousarray(logical)
+    flags = logical.flags
+    if not (flags.aligned and (flags.c_contiguous or flags.f_contiguous)):  # BLAS would not take it
+        logical = np.array(logical, order="C")
     return logical.reshape(geometry.groups, geometry.group_kernels, geometry.taps)
 
 
