@@ -9,6 +9,7 @@ import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,13 @@ from threadpoolctl import threadpool_info
 
 from convgrad import functional
 from convgrad.backends.numpy import NumpyBackend, blocks, threads
+from convgrad.errors import BadFormatError
+from convgrad.geometry import POOL_KINDS
 from convgrad.interfaces import ConvGradients
 from convgrad.update_rule import UpdateRule
 from tests import operations
 from tests.cases import ConvCase
+from tests.test_functional_inputs import every_second, misaligned
 
 CASE = ConvCase("layer", 6, (14, 15), 8, 12, (3, 2), (1, 2, 0, 3), (2, 1), (1, 2), 2, seed=1)
 ROOT = Path(__file__).parents[1]
@@ -149,11 +153,76 @@ def test_a_backward_call_stays_within_the_workspace(case, batch, activation, rng
     geometry = operations.conv_geometry(case)
     gradients = ConvGradients(np.empty_like(x), np.empty_like(weights), np.empty(case.n_kernels, np.float32))
     arguments = x, weights, d, np.tanh(d), gradients, geometry
-    backend.conv.backward(*arguments, activation=activation)
+    peak = peak_of_second(lambda: backend.conv.backward(*arguments, activation=activation))
+    assert peak <= backend.workspace + 200_000  # NumPy's cast buffers, Python's own objects
+
+
+def peak_of_second(call):
+    """Bytes in use at once in a second call: the first starts threads and imports."""
+    call()
     tracemalloc.start()
     try:
-        backend.conv.backward(*arguments, activation=activation)
-        peak = tracemalloc.get_traced_memory()[1]
+        call()
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak <= backend.workspace + 200_000  # NumPy's cast buffers, Python's own objects
+
+
+WIDE = ConvCase("wide", 8, (60, 61), 16, 4, (3, 4), (1, 2, 0, 1))
+PIXELS = ConvCase("pixels", 8, (60, 61), 16, 4, (1, 1))
+
+
+@pytest.mark.parametrize("lay_out", [misaligned, np.asfortranarray, every_second])
+@pytest.mark.parametrize("case", [WIDE, PIXELS], ids=lambda case: case.kind)
+def test_arrays_of_any_layout_are_copied_in_blocks_only(case, lay_out, rng):
+    backend = NumpyBackend(threads=2)
+    backend.workspace = 1 << 19
+    x, weights, bias, d = (rng.standard_normal(shape).astype(np.float32) for shape in case.shapes)
+    x, d, results = lay_out(x), lay_out(d), d.nbytes
+    keywords = {**case.window, "backend": backend}
+    assert x.nbytes > 3 * backend.workspace  # so that a copy of all would be seen
+    forward = peak_of_second(lambda: functional.conv_forward(x, weights, bias, **keywords))
+    assert forward <= results + backend.workspace + 200_000
+    backward = peak_of_second(lambda: functional.conv_weight_gradient(x, d, case.kernel, **keywords))
+    assert backward <= backend.workspace + 200_000
+    assert peak_of_second(lambda: functional.bias_gradient(d, backend=backend)) <= backend.workspace + 200_000
+
+
+@pytest.mark.parametrize("kind", POOL_KINDS)
+@pytest.mark.parametrize("shape", [(1, 700, 690, 1), (300, 40, 42, 1), (2, 120, 130, 16)], ids=str)
+@pytest.mark.parametrize("lay_out", [np.asarray, misaligned])
+def test_pooling_stays_within_the_workspace(kind, shape, lay_out, rng):
+    """Beside the results: also the check of the offset, and the sizes by which averages divide."""
+    backend = NumpyBackend(threads=2)
+    backend.workspace = 1 << 19
+    x = lay_out(rng.standard_normal(shape).astype(np.float32))
+    window = {"sliding": (1, 1), "padding": (1, 0, 0, 1), "backend": backend}
+    y, offset = functional.pool_forward(x, kind, (2, 2), **window)
+    results = y.nbytes + (0 if offset is None else offset.nbytes)
+    peak = peak_of_second(lambda: functional.pool_forward(x, kind, (2, 2), **window))
+    assert peak <= results + backend.workspace + 200_000
+    d = lay_out(y)
+    backward = partial(functional.pool_backward, d, shape, kind, (2, 2), offset=offset, **window)
+    assert peak_of_second(backward) <= x.nbytes + backend.workspace + 200_000
+
+
+@pytest.mark.parametrize("value", ["x", None, 0, -1, 1.5, True, np.array(0)], ids=repr)
+def test_a_workspace_that_is_no_number_of_bytes_is_refused(value):
+    backend = NumpyBackend()
+    with pytest.raises(BadFormatError, match="workspace must be"):
+        backend.workspace = value
+    backend.workspace = np.int64(1)
+    assert backend.workspace == 1
+
+
+@pytest.mark.parametrize("value", ["x", 0, -3, 2.5, True, (2,)], ids=repr)
+def test_threads_that_are_no_number_are_refused(value):
+    with pytest.raises(BadFormatError, match="threads must be"):
+        NumpyBackend(threads=value)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "", "\N{SUPERSCRIPT TWO}"])
+def test_a_workspace_of_the_environment_that_is_none_is_refused(monkeypatch, text):
+    monkeypatch.setenv("CONVGRAD_WORKSPACE", text)
+    with pytest.raises(BadFormatError, match="CONVGRAD_WORKSPACE must be a positive number of bytes, got"):
+        NumpyBackend()

@@ -237,6 +237,19 @@ def test_a_fault_on_the_way_leaves_everything_as_it_was(arrays, monkeypatch):
     assert {name: parameter.get(name).tobytes() for name in parameter.buffers} == before
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("transposed", [False, True])
+def test_an_overflow_is_an_infinity_without_a_warning(backend, transposed):
+    """Where the parameter is stepped, and where its columns are summed."""
+    large = np.full((3, 4), 3e38, np.float32)
+    parameter = Parameter(backend, large, transposed=transposed)
+    parameter.step(-large, UpdateRule(learning_rate=1.0))
+    assert np.isposinf(parameter.get("w")).all()
+    parameter = Parameter(backend, large, transposed=transposed)
+    parameter.step(np.zeros_like(large), UpdateRule(learning_rate=1.0, factor_ortho=1.0))
+    assert np.isneginf(parameter.get("w")).all()
+
+
 def test_the_gradient_is_not_modified(arrays):
     w, gradient, velocity, accumulator = arrays
     before = gradient.tobytes()

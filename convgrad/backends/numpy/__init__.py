@@ -14,7 +14,7 @@ from convgrad.backends.numpy.pooling import NumpyPool
 from convgrad.backends.numpy.threads import Threads
 from convgrad.backends.numpy.update import NumpyUpdate
 from convgrad.errors import BadFormatError
-from convgrad.geometry.checks import DTYPES
+from convgrad.geometry.checks import DTYPES, whole
 from convgrad.interfaces import IBackend
 from convgrad.memory import DeviceArray
 
@@ -28,12 +28,21 @@ class NumpyBackend:
     name = "numpy"
 
     def __init__(self, *, threads: int | None = None) -> None:
-        self.threads = Threads(threads)
+        self.threads = Threads(None if threads is None else whole("threads", threads, least=1))
         self.workspace = _workspace()
         self.device = f"CPU, {self.threads.count} threads, NumPy {np.__version__}"
         self.conv = NumpyConv(self)
         self.pool = NumpyPool(self)
         self.update = NumpyUpdate(self)
+
+    @property
+    def workspace(self) -> int:
+        """See IBackend."""
+        return self._workspace
+
+    @workspace.setter
+    def workspace(self, size: int) -> None:
+        self._workspace = whole("workspace", size, least=1)
 
     def supports(self, dtype: DTypeLike) -> bool:
         """See IBackend."""
@@ -65,6 +74,6 @@ class NumpyBackend:
 def _workspace() -> int:
     """CONVGRAD_WORKSPACE in bytes, else 64 MiB."""
     text = os.environ.get("CONVGRAD_WORKSPACE", str(DEFAULT_WORKSPACE))
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise BadFormatError(f"CONVGRAD_WORKSPACE must be a positive number of bytes, got {text!r}")
     return int(text)

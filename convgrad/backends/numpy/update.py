@@ -41,6 +41,7 @@ class NumpyUpdate:
     def __init__(self, backend: Any) -> None:
         self._backend = backend
 
+    @np.errstate(all="ignore")  # Inf and NaN are values here, not faults
     def step(
         self,
         parameter: Floats,
