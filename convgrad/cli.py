@@ -1,6 +1,7 @@
 """The command `convgrad`.
 
-Exit codes: 0 done, 1 a run failed, 2 wrong usage, 130 interrupted. Errors are told in one sentence on stderr.
+Exit codes: 0 done, 1 a run failed, 2 wrong usage, 130 interrupted, 141 the reader of the output is gone.
+Errors are told in one sentence on stderr.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ import argparse
 import json
 import math
 import os
+import reprlib
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from convgrad import __version__, backends
-from convgrad.errors import BadFormatError, ConvgradError
+from convgrad.errors import BadFormatError, ConvgradError, SnapshotError
+from convgrad.geometry.checks import whole
 from convgrad.interfaces import NUMERICS
 
 
@@ -27,13 +31,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if rest and not given.takes_rest:
         parser.error(f"unknown argument {rest[0]!r}")
     try:
-        return int(given.command(given, rest) if given.takes_rest else given.command(given))
+        return _run(given, rest)
     except BadFormatError as error:
         return _fail(2, error)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush when Python ends
+        return 141  # what a shell reports of a command that such a pipe has ended
     except (ConvgradError, OSError) as error:
         return _fail(1, error)
+    except MemoryError as error:
+        return _fail(1, f"out of memory: {error}")
     except KeyboardInterrupt:
         return _fail(130, "interrupted")
+
+
+def _run(given: argparse.Namespace, rest: Sequence[str]) -> int:
+    code = int(given.command(given, rest) if given.takes_rest else given.command(given))
+    sys.stdout.flush()  # here, where a broken pipe can still be answered
+    return code
 
 
 def _fail(code: int, error: object) -> int:
@@ -84,7 +99,10 @@ def _add_train(commands: Any) -> None:
         "--seed", metavar="S", type=_whole(0, 2**64 - 1), help="of all random numbers (default: 1)"
     )
     train.add_argument(
-        "--batch", metavar="M", type=_whole(1), help="minibatch size (default: what suits the net)"
+        "--batch",
+        metavar="M",
+        type=_whole(1),
+        help="minibatch size, at most all of train (default: what suits the net)",
     )
     train.add_argument(
         "--snapshots", metavar="DIR", type=Path, help="keep last.safetensors and best.safetensors in it"
@@ -101,24 +119,26 @@ def _add_devices(commands: Any) -> None:
     devices.set_defaults(command=_devices, takes_rest=False)
 
 
-def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
+def _whole(least: int, most: int = 10**9) -> Callable[[str], int]:
     def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
-            raise argparse.ArgumentTypeError(f"must be an integer of at least {least}, got {text!r}")
+        if not text.isdecimal() or len(text) > len(str(most)) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(
+                f"must be an integer from {least} to {most}, got {reprlib.repr(text)}"
+            )
         return int(text)
 
     return number
 
 
 def _folder(text: str) -> Path:
-    if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
+    if not os.path.isdir(text):  # noqa: PTH112 - Path's raises where a name is too long
+        raise argparse.ArgumentTypeError(f"{reprlib.repr(text)} is not a folder")
     return Path(text)
 
 
 def _file(text: str) -> Path:
-    if not Path(text).is_file():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a file")
+    if not os.path.isfile(text):  # noqa: PTH113 - likewise
+        raise argparse.ArgumentTypeError(f"{reprlib.repr(text)} is not a file")
     return Path(text)
 
 
@@ -129,15 +149,16 @@ def _train(given: argparse.Namespace) -> int:
     from convgrad.training.workflow import StandardWorkflow
 
     backend = backends.get(given.backend)
+    if given.snapshots:
+        _check_writable(given.snapshots)
     done = _take_from_snapshot(given)
     if given.data and given.what != "mnist":
         raise BadFormatError(f"--data is for mnist, not for {given.what}")
     seed = 1 if given.seed is None else given.seed
     folder = given.data or os.environ.get("CONVGRAD_MNIST")
     data, net = task(given.what, folder, seed)
-    loader = ArrayLoader(
-        data.train, data.validation, minibatch_size=given.batch or net.minibatch_size, seed=seed
-    )
+    batch = min(given.batch or net.minibatch_size, len(data.train[0]))
+    loader = ArrayLoader(data.train, data.validation, minibatch_size=batch, seed=seed)
     epochs = given.epochs or net.epochs
     with _report(sys.stderr if given.json else sys.stdout, loader.classes, epochs, done) as report:
         workflow = StandardWorkflow(
@@ -168,12 +189,26 @@ def _take_from_snapshot(given: argparse.Namespace) -> int | None:
     if not given.resume:
         return None
     state = snapshot.read(given.resume).state
-    batch = state["loader"]["minibatch"][0][0]
-    for name, value in (("seed", state["seed"]), ("numerics", state["numerics"]), ("batch", batch)):
+    try:
+        batch = whole("batch", state["loader"]["minibatch"][0][0], 1)
+        last = state["decision"]["last"]
+        done = last and int(last["number"])
+        chosen = {"seed": state["seed"], "numerics": state["numerics"], "batch": batch}
+    except (LookupError, TypeError, ValueError) as error:
+        raise SnapshotError(f"{given.resume} holds no state of a workflow: {error!r}") from error
+    for name, value in chosen.items():
         if getattr(given, name) is None:
             setattr(given, name, value)
-    last = state["decision"]["last"]
-    return last and int(last["number"])
+    return done
+
+
+def _check_writable(folder: Path) -> None:
+    """Before hours of training, not after."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ConvgradError(f"--snapshots: cannot write into {folder}: {error.strerror}") from error
 
 
 @contextmanager

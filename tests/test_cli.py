@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from convgrad import __version__, cli
-from convgrad.training import nets, tasks
+from convgrad.training import nets, snapshot, tasks
 from convgrad.training.datasets.labelled import Labelled
 from convgrad.training.summary import weights_sha256
 from tests.training.nets_and_data import LAYERS, samples, workflow
@@ -129,11 +129,43 @@ def test_resume_from_a_damaged_file_fails(capsys, small, tmp_path):
     assert "is not a whole convgrad snapshot" in err
 
 
-def test_snapshots_that_cannot_be_written_fail(capsys, small, tmp_path):
+def test_snapshots_that_cannot_be_written_fail_at_once(capsys, small, tmp_path):
     (tmp_path / "file").write_text("")
-    code, _, err = run(capsys, "train", "digits", "--snapshots", str(tmp_path / "file"))
-    assert code == 1
-    assert err.count("\n") == 1
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        code, out, err = run(capsys, "train", "digits", "--snapshots", str(folder))
+        assert (code, out, small) == (1, [], [])
+        assert err.startswith(f"convgrad: --snapshots: cannot write into {folder}: ")
+        assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_snapshots_into_a_locked_folder_fail_at_once(capsys, small, tmp_path):
+    tmp_path.chmod(0o500)
+    code, _, err = run(capsys, "train", "digits", "--snapshots", str(tmp_path))
+    assert (code, small) == (1, [])
+    assert "cannot write into" in err
+
+
+def test_batch_is_at_most_all_of_train(capsys, small):
+    results = [trained(capsys, "--batch", batch) for batch in ("25", "26", "1000000000")]
+    assert len({result["weights_sha256"] for result in results}) == 1
+
+
+def test_lack_of_memory_is_told(capsys, monkeypatch):
+    def exhaust(*_):
+        raise MemoryError("Unable to allocate 9 TiB")
+
+    monkeypatch.setattr(tasks, "task", exhaust)
+    code, out, err = run(capsys, "train", "digits")
+    assert (code, out, err) == (1, [], "convgrad: out of memory: Unable to allocate 9 TiB\n")
+
+
+@pytest.mark.parametrize("state", [{}, {"loader": {"minibatch": [[]]}}, {"loader": {"minibatch": [["4"]]}}])
+def test_resume_from_a_state_of_another_kind_fails(capsys, small, tmp_path, state):
+    snapshot.write(tmp_path / "x", {}, state)
+    code, out, err = run(capsys, "train", "digits", "--resume", str(tmp_path / "x"))
+    assert (code, out) == (1, [])
+    assert "holds no state of a workflow" in err
 
 
 def test_divergence_fails(capsys, monkeypatch):
@@ -186,10 +218,19 @@ def test_digits_are_learned(capsys):
         (["train", "digits", "--frobnicate"], "unknown argument '--frobnicate'"),
         (["train", "digits", "--backend", "gpu"], "backend must be one of"),
         (["train", "digits", "--numerics", "slow"], "--numerics: invalid choice: 'slow'"),
-        (["train", "digits", "--epochs", "0"], "--epochs: must be an integer of at least 1, got '0'"),
-        (["train", "digits", "--epochs", "many"], "--epochs: must be an integer of at least 1, got 'many'"),
+        (["train", "digits", "--epochs", "0"], "--epochs: must be an integer from 1 to 1000000000, got '0'"),
+        (
+            ["train", "digits", "--epochs", "many"],
+            "--epochs: must be an integer from 1 to 1000000000, got 'many'",
+        ),
         (["train", "digits", "--batch", "-1"], "--batch"),
-        (["train", "digits", "--seed", str(2**64)], "--seed"),
+        (["train", "digits", "--batch", "1000000000000"], "--batch: must be an integer from 1 to 1000000000"),
+        (["train", "digits", "--batch", str(10**30)], "--batch: must be an integer from 1 to 1000000000"),
+        (["train", "digits", "--epochs", "9" * 5000], "got '999999999999...9999999999999'"),
+        (["train", "digits", "--seed", str(2**64)], f"--seed: must be an integer from 0 to {2**64 - 1}"),
+        (["train", "x" * 5000], "got 'xxxxxxxxxxxx...xxxxxxxxxxxxx'"),
+        (["train", "digits", "--resume", "x" * 5000], "is not a file"),
+        (["train", "mnist", "--data", "x" * 5000], "is not a folder"),
         (["train", "digits", "--resume", "nowhere"], "--resume: 'nowhere' is not a file"),
         (["train", "mnist", "--data", "nowhere"], "--data: 'nowhere' is not a folder"),
         (["train", "digits", "--data", "."], "--data is for mnist, not for digits"),
@@ -304,6 +345,16 @@ def test_command_ends_with_its_exit_code_and_no_traceback():
     assert (
         done.stderr == "convgrad: what to learn must be digits, mnist or a folder of images, got 'nowhere'\n"
     )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes as POSIX has them")
+def test_reader_that_goes_away_is_no_error():
+    reading, writing = os.pipe()
+    os.close(reading)
+    line = [sys.executable, "-m", "convgrad", "devices"]
+    done = subprocess.run(line, check=False, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_command_trains_digits():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import reprlib
 from os import PathLike
 from pathlib import Path
 
@@ -22,8 +24,10 @@ def task(what: str, mnist_folder: str | PathLike[str] | None, seed: int) -> tupl
         return mnist(Path(mnist_folder) if mnist_folder else None), nets.mnist()
     if what == "digits":
         return digits(seed), nets.digits()
-    if not Path(what).is_dir():
-        raise BadFormatError(f"what to learn must be digits, mnist or a folder of images, got {what!r}")
+    if not os.path.isdir(what):  # noqa: PTH112 - Path's raises where a name is too long
+        raise BadFormatError(
+            f"what to learn must be digits, mnist or a folder of images, got {reprlib.repr(what)}"
+        )
     data = images(Path(what), seed)
     height, width, channels = data.train[0].shape[1:]
     return data, nets.images((height, width, channels), data.n_classes)

@@ -2,6 +2,7 @@ import gzip
 import shutil
 import sys
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -149,6 +150,32 @@ def test_cut_gzip_is_named(tmp_path, arrays):
         mnist(tmp_path)
 
 
+def test_flipped_bits_of_gzip_are_named(tmp_path, arrays):
+    write_idx(tmp_path, arrays, packed=True)
+    path = tmp_path / (IDX[0] + ".gz")
+    whole = path.read_bytes()
+    for place in range(10, len(whole), 97):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        with pytest.raises(BadFormatError, match="is not a whole IDX file"):
+            mnist(tmp_path)
+
+
+@pytest.mark.parametrize("part", [0, 2])
+@pytest.mark.parametrize("damage", ["none", "flat", "few labels"])
+def test_idx_files_that_do_not_fit_are_named(tmp_path, arrays, part, damage):
+    images, labels = arrays[part : part + 2]
+    damaged = {
+        "none": (images[:0], labels[:0]),
+        "flat": (images[0], labels),
+        "few labels": (images, labels[1:]),
+    }
+    parts = list(arrays)
+    parts[part : part + 2] = damaged[damage]
+    write_idx(tmp_path, parts)
+    with pytest.raises(BadFormatError, match=f"{IDX[part]} must hold images"):
+        mnist(tmp_path)
+
+
 @pytest.fixture
 def package(tmp_path, arrays, monkeypatch):
     """The package's files where an installer would have put them, and an empty cache folder."""
@@ -290,6 +317,39 @@ def test_damaged_image_is_named(pictures):
     folder = pictures(NAMES)
     (folder / "cat" / "7.png").write_bytes((folder / "cat" / "7.png").read_bytes()[:40])
     with pytest.raises(BadFormatError, match=r"cat.7\.png cannot be read as an image"):
+        images(folder, seed=1)
+
+
+@pytest.mark.parametrize("pixels", [19, 9])  # Pillow refuses 20, and warns of them
+def test_image_too_large_is_named(pictures, monkeypatch, pixels):
+    from PIL import Image
+
+    folder = pictures(NAMES)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", pixels)
+    with pytest.raises(BadFormatError, match=r"ant.0\.png cannot be read as an image: .*decompression bomb"):
+        images(folder, seed=1)
+
+
+@pytest.mark.parametrize("place", range(8, 60))
+def test_broken_png_is_read_or_named(pictures, place):
+    """Pillow raises SyntaxError or ValueError for some of these."""
+    path = pictures(NAMES) / "cat" / "7.png"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+    with suppress(BadFormatError):
+        images(path.parents[1], seed=1)
+
+
+@pytest.mark.parametrize("error", [SyntaxError, ValueError])
+def test_errors_of_pillow_are_told(pictures, monkeypatch, error):
+    from PIL import Image
+
+    def fail(_):
+        raise error("broken PNG file")
+
+    folder = pictures(NAMES)
+    monkeypatch.setattr(Image, "open", fail)
+    with pytest.raises(BadFormatError, match=r"ant.0\.png cannot be read as an image: broken PNG file"):
         images(folder, seed=1)
 
 

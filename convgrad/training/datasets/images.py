@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +60,23 @@ def _pixels(path: Path) -> NDArray[np.uint8]:
         from PIL import Image
     except ImportError:
         raise DataUnavailable('images are read with Pillow: pip install "convgrad[data]"') from None
+    bomb = (
+        Image.DecompressionBombWarning
+    )  # Pillow warns of images too large, and refuses those twice as large
     try:
-        with Image.open(path) as image:
-            if image.mode not in _GREY + _COLOUR:
-                raise BadFormatError(f"{path} must have 8 bits per channel, its Pillow mode is {image.mode}")
-            pixels = np.asarray(image.convert("L" if image.mode in _GREY else "RGB"))
-    except OSError as error:
+        with warnings.catch_warnings(action="error", category=bomb), Image.open(path) as image:
+            pixels = _converted(path, image)
+    except BadFormatError:
+        raise
+    except (OSError, SyntaxError, ValueError, bomb, Image.DecompressionBombError) as error:
         raise BadFormatError(f"{path} cannot be read as an image: {error}") from None
     return pixels[..., None] if pixels.ndim == 2 else pixels
+
+
+def _converted(path: Path, image: Any) -> NDArray[np.uint8]:
+    if image.mode not in _GREY + _COLOUR:
+        raise BadFormatError(f"{path} must have 8 bits per channel, its Pillow mode is {image.mode}")
+    return np.asarray(image.convert("L" if image.mode in _GREY else "RGB"))
 
 
 def _size(image: NDArray[Any]) -> str:

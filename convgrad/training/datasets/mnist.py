@@ -44,7 +44,14 @@ def mnist(folder: Path | None = None) -> Labelled:
 
 
 def _from_folder(folder: Path) -> Parts:
-    return tuple(_idx(_find(folder, name)) for name in _IDX)
+    parts = tuple(_idx(_find(folder, name)) for name in _IDX)
+    for name, images, labels in zip(_IDX[::2], parts[::2], parts[1::2], strict=True):
+        if images.ndim != 3 or not images.size or labels.shape != images.shape[:1]:
+            raise BadFormatError(
+                f"{folder}: {name} must hold images (n, H, W), one at least, and labels be as many (n,); "
+                f"got {images.shape} and {labels.shape}"
+            )
+    return parts
 
 
 def _find(folder: Path, name: str) -> Path:
@@ -63,7 +70,7 @@ def _idx(path: Path) -> NDArray[np.uint8]:
             raise ValueError("it does not begin as an IDX file of bytes does")
         shape = np.frombuffer(content, ">u4", count=content[3], offset=4)
         return np.frombuffer(content, np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
-    except (OSError, EOFError, ValueError, IndexError) as error:
+    except (OSError, EOFError, ValueError, IndexError, zlib.error) as error:
         raise BadFormatError(f"{path} is not a whole IDX file: {error}") from error
 
 
