@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ class Random:
     @classmethod
     def from_state(cls, state: Sequence[int]) -> Random:
         """The generator that `state` was taken from, at the place where it stood then."""
-        if len(state) != 3:
+        if not isinstance(state, Sequence) or len(state) != 3:
             raise BadFormatError(f"state must be three integers (seed, stream, words drawn), got {state!r}")
         random = cls(state[0], stream=state[1])
         random._go_to(_word("words drawn", state[2]))
@@ -45,7 +45,9 @@ class Random:
         return [self._seed, self._stream, self._drawn]
 
     def uniform(self, low: float, high: float, shape: int | tuple[int, ...] = ()) -> NDArray[np.float64]:
-        """Float64 numbers in [low, high); one word each, its upper 53 bits."""
+        """Float64 numbers in [low, high), `low` when both are equal; one word each, its upper 53 bits."""
+        if not (low <= high and math.isfinite(high - low)):
+            raise BadFormatError(f"low must be at most high, and their difference finite; got {low}, {high}")
         numbers = low + (high - low) * self._unit(shape)
         # the sum may round up to high
         return np.asarray(np.minimum(numbers, np.nextafter(high, low)), dtype=np.float64)
@@ -62,10 +64,11 @@ class Random:
 
     def permutation(self, n: int) -> NDArray[np.int64]:
         """The numbers 0 to n - 1 in random order: the order in which n words, taken as keys, sort."""
-        return np.argsort(self._words(n), kind="stable").astype(np.int64)
+        return np.argsort(self._words(_word("n", n)), kind="stable").astype(np.int64)
 
     def _unit(self, shape: int | tuple[int, ...]) -> NDArray[np.float64]:
-        sizes = (shape,) if isinstance(shape, int) else shape
+        given = shape if isinstance(shape, Iterable) else (shape,)
+        sizes = tuple(_word("shape", size) for size in given)
         numbers = (self._words(math.prod(sizes)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
         return numbers.reshape(sizes)
 

@@ -115,7 +115,7 @@ def test_bad_seed_is_named(seed):
         Random(seed)
 
 
-@pytest.mark.parametrize("state", [[1], [1, 0, -4], [1, 0, 2.5], [1, 0, 0, 0]])
+@pytest.mark.parametrize("state", [[1], [1, 0, -4], [1, 0, 2.5], [1, 0, 0, 0], 5, None])
 def test_bad_state_is_refused(state):
     with pytest.raises(BadFormatError):
         Random.from_state(state)
@@ -127,3 +127,28 @@ def test_nothing_may_be_drawn(shape):
     assert random.uniform(0, 1, shape).size == 0
     assert random.state() == [1, 0, 0]
     assert random.permutation(0).size == 0
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, -1), (np.nan, 1), (0, np.inf), (-1e308, 1e308)])
+def test_no_numbers_between_ends_in_the_wrong_order(low, high):
+    with pytest.raises(BadFormatError, match="low must be at most high"):
+        Random(1).uniform(low, high, 3)
+
+
+def test_shapes_are_counted_in_any_integers():
+    expected = Random(1).uniform(0, 1, (2, 3))
+    np.testing.assert_array_equal(Random(1).uniform(0, 1, [np.int64(2), np.int8(3)]), expected)
+    np.testing.assert_array_equal(Random(1).uniform(0, 1, np.int64(6)), expected.ravel())
+    assert sorted(Random(1).permutation(np.int64(3)).tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("shape", [-1, (2, -3), 1.5, "3"])
+def test_bad_shapes_are_refused(shape):
+    with pytest.raises(BadFormatError, match="shape must be"):
+        Random(1).gaussian(0, 1, shape)
+
+
+@pytest.mark.parametrize("n", [-1, 2.5])
+def test_bad_lengths_of_permutations_are_refused(n):
+    with pytest.raises(BadFormatError, match="n must be"):
+        Random(1).permutation(n)

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convgrad.errors import BadFormatError
 from convgrad.geometry.checks import option
 from convgrad.prng import Random
+from convgrad.update_rule import finite
 
 FILLINGS = ("uniform", "gaussian", "constant")
 
@@ -18,13 +20,17 @@ def filled(
 ) -> NDArray[np.float64]:
     """First values of the parameter `name`.
 
-    Uniform in [-stddev, stddev), gaussian cut at 5 * stddev, or stddev everywhere.
+    Uniform in [-stddev, stddev), gaussian cut at 5 * stddev, or stddev, of either sign, everywhere.
     """
-    match option(f"{name}_filling", filling, FILLINGS):
+    option(f"{name}_filling", filling, FILLINGS)
+    stddev = finite(f"{name}_stddev", stddev)
+    if filling != "constant" and stddev < 0:
+        raise BadFormatError(f"{name}_stddev must be at least 0 for {filling} values, got {stddev}")
+    match filling:
         case "uniform":
             return rand.uniform(-stddev, stddev, shape)
         case "gaussian":
-            return np.clip(rand.gaussian(0.0, stddev, shape), -5 * abs(stddev), 5 * abs(stddev))
+            return np.clip(rand.gaussian(0.0, stddev, shape), -5 * stddev, 5 * stddev)
         case _:
             return np.full(shape, stddev)
 

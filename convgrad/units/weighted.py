@@ -17,7 +17,6 @@ from convgrad.units.filling import filled, generator
 from convgrad.units.images import as_images
 from convgrad.units.layers import Forward
 from convgrad.units.links import ArrayAttribute
-from convgrad.update_rule import finite
 
 
 @unit
@@ -42,7 +41,8 @@ class WeightedForward(Forward):
     # Keep the weights as (K, n_kernels), the transpose.
     weights_transposed: bool = False
     include_bias: bool = True
-    # Where fillings are drawn from: a generator, or the seed of one; None = seed 1.
+    # Where fillings are drawn from: a generator, or the seed of one; None = seed 1. So layers of one
+    # shape begin alike, unless they share a generator, as in a workflow, or have seeds of their own.
     rand: Random | int | None = None
 
     weights = ArrayAttribute(persistent=True)
@@ -78,10 +78,10 @@ class WeightedForward(Forward):
         rand, shape = generator(self.rand), (self.geometry.n_kernels, self.geometry.taps)
         stddev = self._default_stddev() if self.weights_stddev is None else self.weights_stddev
         if self.weights.mem is None:
-            values = filled("weights", self.weights_filling, shape, finite("weights_stddev", stddev), rand)
+            values = filled("weights", self.weights_filling, shape, stddev, rand)
             self.weights.reset(self._as_input(values.T if self.weights_transposed else values))
         if self.bias.mem is None and self.include_bias:
-            bias_stddev = finite("bias_stddev", stddev if self.bias_stddev is None else self.bias_stddev)
+            bias_stddev = stddev if self.bias_stddev is None else self.bias_stddev
             self.bias.reset(self._as_input(filled("bias", self.bias_filling, shape[:1], bias_stddev, rand)))
 
     def _as_input(self, values: Any) -> Any:

@@ -55,6 +55,8 @@ def test_gaussian_is_cut():
 
 def test_constant():
     np.testing.assert_array_equal(conv_weights(weights_stddev=0.25, weights_filling="constant"), 0.25)
+    negative = conv_weights(weights_stddev=-0.25, weights_filling="constant", bias_stddev=0.0)
+    np.testing.assert_array_equal(negative, -0.25)
 
 
 @pytest.mark.parametrize("filling", ["gabor", "normal", None])
@@ -71,6 +73,12 @@ def test_bad_deviations(filling):
         conv_weights(weights_stddev="small", weights_filling=filling)
     with pytest.raises(BadFormatError, match="bias_stddev must be finite"):
         conv_weights(bias_stddev=math.inf, bias_filling=filling)
+    with pytest.raises(
+        BadFormatError, match=f"weights_stddev must be at least 0 for {filling} values, got -0.5"
+    ):
+        conv_weights(weights_stddev=-0.5, weights_filling=filling)
+    with pytest.raises(BadFormatError, match=f"bias_stddev must be at least 0 for {filling}"):
+        conv_weights(bias_stddev=-0.5, bias_filling=filling)
 
 
 def deviation(unit):
