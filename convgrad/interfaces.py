@@ -2,9 +2,10 @@
 
 Words used below. A *buffer* is what a backend computes on: an object with `.shape` and `.dtype` that the
 backend made itself, and `.reshape(shape)`, the same memory under another shape. On NumPy it is an ndarray:
-inputs may have any strides, outputs are C-contiguous. Operations are stateless, overwrite every output in
-full and never modify an input. They check nothing but the names of options: geometry, and functional or
-the unit, have done so before any launch. float32 and float64; all buffers of a call share one dtype.
+inputs may have any strides and alignment, outputs are C-contiguous. Operations are stateless, overwrite
+every output in full and never modify an input. They check nothing but the names of options: geometry, and
+functional or the unit, have done so before any launch. float32 and float64; all buffers of a call share one
+dtype.
 
 `algorithm` names a provider of the operation, None = the first suitable; "im2col" exists on every backend.
 `unpack_size`: at most this many images per sub-block, None = as many as suit the workspace.
