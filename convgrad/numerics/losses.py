@@ -1,6 +1,8 @@
 """Losses of a batch and their gradients.
 
-Gradients keep the dtype of the outputs; losses are summed in float64, for people to read.
+Gradients keep the dtype of the outputs; losses are summed in float64, for people to read. What is not finite
+goes its way as IEEE 754 has it: an output of 0 has the loss Inf. To silence NumPy's warnings of that is the
+caller's part.
 """
 
 from __future__ import annotations
@@ -25,8 +27,7 @@ def cross_entropy(
     err_output[places] -= 1
     err_output /= divisor
     err_output[labels < 0] = 0
-    with np.errstate(divide="ignore"):  # an output of 0 has the loss inf
-        return float(-np.log(outputs[places], dtype=np.float64).sum() / divisor)
+    return float(-np.log(outputs[places], dtype=np.float64).sum() / divisor)
 
 
 def square_error(

@@ -16,7 +16,7 @@ def softmax(sums: NDArray[Any], *, out: NDArray[Any]) -> None:
 
     A row with NaN or +Inf becomes NaN throughout.
     """
-    with np.errstate(invalid="ignore", under="ignore"):
+    with np.errstate(all="ignore"):  # Inf and NaN are values here
         np.subtract(sums, sums.max(axis=1, keepdims=True), out=out)
         np.exp(out, out=out)
         totals = np.add.accumulate(out, axis=1)[:, -1:]  # np.sum would add in an order of its own

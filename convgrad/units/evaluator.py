@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from convgrad.errors import BadFormatError
 from convgrad.geometry.checks import common_dtype, shape_of
+from convgrad.memory import Array
 from convgrad.numerics.losses import cross_entropy, square_error
 from convgrad.units.base import Unit, unit
 from convgrad.units.images import check_samples
@@ -48,7 +49,8 @@ class Evaluator(Unit):
         batch = len(self.output) if batch is None else batch
         errors = self.err_output.matrix
         errors[batch:] = 0
-        self._evaluate(self.output.matrix[:batch], errors[:batch], max(1, batch) if self.mean else 1)
+        with np.errstate(all="ignore"):  # Inf and NaN are values here
+            self._evaluate(self.output.matrix[:batch], errors[:batch], max(1, batch) if self.mean else 1)
 
     def _evaluate(self, outputs: NDArray[Any], errors: NDArray[Any], divisor: int) -> None:
         """Compare `outputs` (rows, values) that count; write `errors`."""
@@ -95,7 +97,8 @@ class EvaluatorSoftmax(Evaluator):
             self._ready(backend, "confusion_matrix", (self.output.sample_size,) * 2, np.int64)
 
     def _evaluate(self, outputs: NDArray[Any], errors: NDArray[Any], divisor: int) -> None:
-        labels, found = self._labels(*outputs.shape), self._found(outputs)
+        labels = self._classes("labels", *outputs.shape)
+        found = self._found(outputs)
         self.loss = cross_entropy(outputs, labels, divisor, err_output=errors)
         labelled = labels >= 0
         self.n_err = int(np.count_nonzero(found[labelled] != labels[labelled]))
@@ -106,18 +109,23 @@ class EvaluatorSoftmax(Evaluator):
             matrix[...] = 0
             np.add.at(matrix, (found[labelled], labels[labelled]), 1)
 
-    def _labels(self, rows: int, classes: int) -> NDArray[Any]:
-        self.labels.map_read()
-        labels = self.labels.plain[:rows]
-        if labels.max(initial=-1) >= classes:
-            raise BadFormatError(f"labels must be below {classes}, the number of classes; got {labels.max()}")
-        return labels
+    def _classes(self, name: str, rows: int, classes: int) -> NDArray[np.int64]:
+        array: Array = getattr(self, name)
+        array.map_read()
+        numbers = array.plain[:rows]
+        if numbers.size and numbers.max() >= classes:
+            raise BadFormatError(
+                f"{name} must be below {classes}, the number of classes; got {numbers.max()}"
+            )
+        return numbers.astype(np.int64)
 
     def _found(self, outputs: NDArray[Any]) -> NDArray[Any]:
         if self.max_idx.mem is None:
             return np.asarray(outputs.argmax(axis=1))
-        self.max_idx.map_read()
-        return self.max_idx.plain[: len(outputs)]
+        found = self._classes("max_idx", *outputs.shape)
+        if found.min(initial=0) < 0:
+            raise BadFormatError(f"max_idx must be at least 0, got {found.min()}")
+        return found
 
 
 @unit

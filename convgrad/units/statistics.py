@@ -18,5 +18,6 @@ def log_statistics(unit: str, name: str, values: NDArray[Any]) -> None:
     if not numbers.size:
         _log.info("%s: %s: %s", unit, name, counts)
         return
-    low, high, mean = numbers.min(), numbers.max(), numbers.mean(dtype=np.float64)
+    with np.errstate(all="ignore"):  # Inf is a value here
+        low, high, mean = numbers.min(), numbers.max(), numbers.mean(dtype=np.float64)
     _log.info("%s: %s: min %.6g, max %.6g, mean %.6g, %s", unit, name, low, high, mean, counts)

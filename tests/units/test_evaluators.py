@@ -143,3 +143,65 @@ def test_softmax_unit(backend, rng):
     ran(unit, backend, input=x, weights=weights, bias=np.array([0, 2, 1, 2, -1], np.float32))
     assert_close(host(unit.output), judge.softmax([[0, 2, 1, 2, -1]] * 3))
     np.testing.assert_array_equal(host(unit.max_idx), [1, 1, 1])  # the first of two equal ones
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64", "int8"])
+def test_labels_of_any_integer_type(backend, rng, dtype):
+    y, labels = probabilities(rng, "float64"), np.array([0, 3, 1, 2, 2, 0])
+    evaluator = EvaluatorSoftmax()
+    evaluator.max_idx = np.array([0, 3, 1, 0, 2, 1], dtype)
+    ran(evaluator, backend, output=y, labels=labels.astype(dtype))
+    err_output, loss = judge.cross_entropy(y, labels, None, True)
+    assert_close(host(evaluator.err_output), err_output)
+    assert_close(np.array(evaluator.loss), np.array(loss), rtol=1e-12)
+    assert evaluator.n_err == 2
+    with pytest.raises(BadFormatError, match="labels must be below 4, the number of classes; got 100"):
+        ran(evaluator, backend, labels=np.full(6, 100, dtype))
+
+
+@pytest.mark.parametrize(("found", "message"), [(4, "below 4, .*got 4"), (-1, "at least 0, got -1")])
+def test_bad_max_idx(backend, rng, found, message):
+    evaluator = EvaluatorSoftmax()
+    evaluator.max_idx = np.array([0, 1, 2, found, 3, 0])
+    with pytest.raises(BadFormatError, match=f"max_idx must be {message}"):
+        ran(evaluator, backend, output=probabilities(rng, "float64"), labels=LABELS)
+
+
+def test_outputs_without_an_axis(backend):
+    for unit in (EvaluatorMSE(), All2AllSoftmax(output_sample_shape=2)):
+        with pytest.raises(
+            BadFormatError, match=r"(in|out)put must hold samples along its first axis, got shape"
+        ):
+            ran(unit, backend, input=np.array(1.0), output=np.array(1.0), target=np.array(1.0))
+
+
+HUGE = [(np.inf, np.inf), (3e38, -3e38), (1e200, -1e200), (-np.inf, np.nan), (1e-320, 0)]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("y", "target"), HUGE)
+def test_inf_and_nan_are_values(backend, dtype, y, target):
+    with np.errstate(all="ignore"):
+        y, target = np.full((2, 1), y, dtype), np.full((2, 1), target, dtype)
+        difference = y - target
+        loss = np.square(difference, dtype=np.float64).sum() / 4
+    evaluator = ran(EvaluatorMSE(), backend, output=y, target=target)
+    np.testing.assert_array_equal(host(evaluator.err_output), difference / 2)
+    np.testing.assert_equal(evaluator.loss, loss)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("y", "loss"), [(-0.5, np.nan), (0.0, np.inf), (np.inf, -np.inf), (np.nan, np.nan)])
+def test_cross_entropy_of_what_no_softmax_gives(backend, y, loss):
+    outputs = np.array([[y, 0.5]], np.float32)
+    evaluator = ran(EvaluatorSoftmax(), backend, output=outputs, labels=np.array([0]))
+    np.testing.assert_equal(evaluator.loss, loss)
+    np.testing.assert_array_equal(host(evaluator.err_output), [[np.float32(y) - 1, 0.5]])
+
+
+@pytest.mark.filterwarnings("error")
+def test_softmax_of_sums_whose_difference_overflows():
+    sums = np.array([[3e38, -3e38]], np.float32)
+    softmax(sums, out=sums)
+    np.testing.assert_array_equal(sums, [[1, 0]])

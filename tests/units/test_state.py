@@ -152,6 +152,15 @@ def test_debug_without_bias_and_without_numbers(backend, caplog):
     assert not any("bias" in message for message in caplog.messages)
 
 
+@pytest.mark.filterwarnings("error")
+def test_debug_of_infinite_numbers(backend, caplog):
+    caplog.set_level(logging.INFO, "convgrad.units")
+    forward = ran(MaxPooling(kx=2, ky=2), backend, input=np.ones((1, 3, 4, 1)))
+    gd = GDMaxPooling(debug=True).link_forward(forward)
+    ran(gd, backend, err_output=np.array([[[[np.inf], [1]], [[-np.inf], [2]]]]))
+    assert "GDMaxPooling: err_output: min -inf, max inf, mean nan, 0 NaN of 4" in caplog.messages
+
+
 def test_debug_of_pooling(backend, caplog):
     caplog.set_level(logging.INFO, "convgrad.units")
     forward = ran(MaxPooling(kx=2, ky=2), backend, input=np.ones((1, 3, 4, 1)))
