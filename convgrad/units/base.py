@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -16,13 +16,14 @@ from zope.interface import implementer
 
 from convgrad import backends
 from convgrad.errors import BadFormatError
-from convgrad.geometry.checks import option
-from convgrad.interfaces import NUMERICS, IUnit
+from convgrad.geometry.checks import check_numerics, flag, items
+from convgrad.interfaces import IUnit
 from convgrad.memory import Array
 from convgrad.units.links import ArrayAttribute, Linked
 
 _Unit = TypeVar("_Unit")
 Memory = NDArray[Any] | None
+MAX_WORK: Any = 10_000  # places that NumPy tries to find one that two strided arrays have in common
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
@@ -50,6 +51,9 @@ class Unit(Linked):
     computes (`_compute`).
     """
 
+    # Keywords that count at initialize; after a change of one it must be called again.
+    FIXED: ClassVar[tuple[str, ...]] = ()
+
     # Whatever the unit belongs to; as in Veles the first argument. It is not used, and not pickled.
     workflow: Any = field(default=None, kw_only=False)
     # What messages, layer dicts and snapshots call it; empty = the name of its class.
@@ -66,6 +70,7 @@ class Unit(Linked):
         self.name = self.name or type(self).__name__
         self.backend: Any = None
         self._memories: dict[str, Memory] = {}  # what the last run found, to see what has changed
+        self._at_initialize: dict[str, Any] = {}  # the keywords in FIXED
 
     @classmethod
     def keywords(cls) -> frozenset[str]:
@@ -97,12 +102,14 @@ class Unit(Linked):
         self.backend = None
         backend = backends.get(device)
         with self._named():
-            _check_numerics(numerics)
+            check_numerics(numerics)
+            self._check_flags()
             self._check_demands()
             self._setup()
             self._memories.clear()
             self._allocate(backend)
             self._take_arrays(backend)
+        self._at_initialize = self._fixed()
         self.backend = backend
 
     def run(self) -> None:
@@ -111,6 +118,7 @@ class Unit(Linked):
             raise RuntimeError(f"{self.name}: initialize must be called before run")
         with self._named():
             self._take_arrays(self.backend)
+            self._check_fixed()
             self._allocate(self.backend)
             self._compute()
 
@@ -132,6 +140,22 @@ class Unit(Linked):
             value = getattr(self, name)
             if value is None or (isinstance(value, Array) and value.mem is None):
                 raise AttributeError(f"{self.name} needs {name}: link or assign it before initialize")
+            if isinstance(value, Array) and not value.shape:
+                raise BadFormatError(f"{name} must hold samples along its first axis, got shape ()")
+
+    def _check_flags(self) -> None:
+        for keyword in fields(self):
+            if keyword.type in ("bool", bool):
+                flag(keyword.name, getattr(self, keyword.name))
+
+    def _fixed(self) -> dict[str, Any]:
+        return {name: _plain(getattr(self, name)) for name in self.FIXED}
+
+    def _check_fixed(self) -> None:
+        for name, value in self._fixed().items():
+            was = self._at_initialize[name]
+            if value != was:
+                raise BadFormatError(f"{name} was {was} at initialize and is {value}: call initialize again")
 
     def _take_arrays(self, backend: Any) -> None:
         for name in self.array_attributes():
@@ -152,14 +176,16 @@ class Unit(Linked):
             raise BadFormatError(f"{name} was {was} at initialize and is {now}: call initialize again")
         if memory is None:
             return
+        if isinstance(memory, np.ma.MaskedArray):
+            raise BadFormatError(f"{name} must be a plain numpy.ndarray, got {type(memory).__name__}")
         if memory.dtype.kind == "f" and not backend.supports(memory.dtype):
             raise BadFormatError(f"{name} is {memory.dtype}, which {backend.name} cannot compute on")
         attributes = self.array_attributes()
         if attributes[name].result and not (memory.flags.c_contiguous and memory.flags.writeable):
             raise BadFormatError(f"{name} must be C-contiguous and writable")
         for other in attributes.keys() - {name}:
-            one_is_result = attributes[name].result or attributes[other].result
-            if one_is_result and _overlap(getattr(self, other).mem, memory):
+            one_is_written = attributes[name].written or attributes[other].written
+            if one_is_written and _overlap(getattr(self, other).mem, memory):
                 raise BadFormatError(f"{name} must not share memory with {other}")
 
     def _ready(self, backend: Any, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> None:
@@ -196,10 +222,12 @@ def _format(memory: Memory) -> str | None:
     return None if memory is None else f"{memory.dtype} {memory.shape}"
 
 
+def _plain(value: Any) -> Any:
+    """A value that no change in place reaches, and that compares as one."""
+    held = items(value)
+    return value if held is None else held
+
+
 def _overlap(one: Memory, other: Memory) -> bool:
-    return one is not None and other is not None and np.may_share_memory(one, other)
-
-
-def _check_numerics(numerics: str) -> None:
-    if option("numerics", numerics, NUMERICS) == "fixed":
-        raise BadFormatError('numerics="fixed" comes with a later version of convgrad; use numerics="fast"')
+    """Whether they have an element in common; when that is too hard to tell, whether their ranges overlap."""
+    return one is not None and other is not None and np.may_share_memory(one, other, max_work=MAX_WORK)

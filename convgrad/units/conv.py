@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any, ClassVar
 
 from convgrad.geometry import ConvGeometry
 from convgrad.geometry.checks import whole
@@ -12,6 +13,7 @@ from convgrad.units.images import check_images, image_shape
 from convgrad.units.weighted import WeightedForward
 
 LARGEST_STDDEV = 0.05
+WINDOW = ("n_kernels", "kx", "ky", "padding", "sliding")
 
 
 @unit
@@ -23,6 +25,7 @@ class Conv(WeightedForward):
     """
 
     MAPPING = frozenset({"conv"})
+    FIXED: ClassVar[tuple[str, ...]] = (*WeightedForward.FIXED, *WINDOW)
 
     n_kernels: int
     # Kernel width and height in cells.
@@ -87,10 +90,8 @@ class GradientDescentConv(GradientDescentBase):
     """
 
     MAPPING = frozenset({"conv"})
-    OF_FORWARD = (
-        *GradientDescentBase.OF_FORWARD,
-        *("n_kernels", "kx", "ky", "padding", "sliding", "unpack_size"),
-    )
+    OF_FORWARD = (*GradientDescentBase.OF_FORWARD, *WINDOW, "unpack_size")
+    FIXED: ClassVar[tuple[str, ...]] = (*GradientDescentBase.FIXED, *WINDOW)
 
     # As in Conv, from which link_forward takes them; without it the first three must be given.
     n_kernels: int | None = None
@@ -142,11 +143,8 @@ class GDStrictRELUConv(GradientDescentConv):
 
 
 def _geometry(layer: Conv | GradientDescentConv) -> ConvGeometry:
-    assert layer.n_kernels is not None
-    assert layer.kx is not None
-    assert layer.ky is not None
-    sizes = (*image_shape("input", layer.input), layer.n_kernels, layer.kx, layer.ky)
-    return ConvGeometry(*sizes, padding=layer.padding, sliding=layer.sliding)
+    window: dict[str, Any] = {name: getattr(layer, name) for name in WINDOW}
+    return ConvGeometry(*image_shape("input", layer.input), **window)
 
 
 def _unpack_size(layer: Conv | GradientDescentConv) -> int | None:

@@ -26,6 +26,7 @@ class All2All(WeightedForward):
     MAPPING = frozenset({"all2all"})
     # The weights begin within sqrt(GAIN / (inputs + neurons)).
     GAIN: ClassVar[float] = 10.0
+    FIXED: ClassVar[tuple[str, ...]] = (*WeightedForward.FIXED, "output_sample_shape")
 
     # Shape of one sample of output; an integer is a number of neurons. Must be set by initialize.
     output_sample_shape: int | tuple[int, ...] | None = None

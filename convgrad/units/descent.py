@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
-from convgrad.errors import BadFormatError
 from convgrad.geometry import ConvGeometry
 from convgrad.geometry.checks import common_dtype
 from convgrad.interfaces import ConvGradients
@@ -31,6 +30,7 @@ class GradientDescentBase(Learner):
     """
 
     ACTIVATION: ClassVar[str] = "linear"
+    ALIKE = "ACTIVATION"
     OF_FORWARD: ClassVar[tuple[str, ...]] = (
         "input",
         "output",
@@ -45,13 +45,6 @@ class GradientDescentBase(Learner):
     err_input_beta: float = 0.0
 
     output = ArrayAttribute()
-
-    def link_forward(self, forward: Any) -> Self:
-        """As for every backward unit; raises BadFormatError when the activations differ."""
-        mine, found = self.ACTIVATION, forward.ACTIVATION
-        if found != mine:
-            raise BadFormatError(f"{self.name} is for activation {mine!r}, {forward.name} has {found!r}")
-        return super().link_forward(forward)
 
     def _demands(self) -> tuple[str, ...]:
         return (*super()._demands(), *self._output())
@@ -77,6 +70,13 @@ class GradientDescentBase(Learner):
         check_parameters(self)
         for name in ("err_output", *self._output()):
             self._check_samples(name)
+        self._factors()
+        self._rules()
+
+    def _factors(self) -> tuple[float, float]:
+        """How err_input is scaled, and how much of the old one stays."""
+        alpha, beta = self.err_input_alpha, self.err_input_beta
+        return finite("err_input_alpha", alpha), finite("err_input_beta", beta)
 
     def _compute(self) -> None:
         rules = self._rules()
@@ -87,8 +87,7 @@ class GradientDescentBase(Learner):
 
     def _compute_gradients(self) -> None:
         rows, geometry = len(self.input), self.geometry
-        alpha = finite("err_input_alpha", self.err_input_alpha)
-        beta = finite("err_input_beta", self.err_input_beta)
+        alpha, beta = self._factors()
         err_input = self.err_input.write_buffer(keep=beta != 0) if self.need_err_input else None
         gradients = {name: getattr(self, f"gradient_{name}") for name in self._learned()}
         wanted = {name: array.write_buffer(keep=False) for name, array in gradients.items()}

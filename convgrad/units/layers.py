@@ -10,7 +10,7 @@ from convgrad.errors import BadFormatError
 from convgrad.geometry.checks import whole
 from convgrad.interfaces import IBackwardUnit, IForwardUnit
 from convgrad.units.base import Unit, unit
-from convgrad.units.links import ArrayAttribute
+from convgrad.units.links import ArrayAttribute, name_of
 from convgrad.units.statistics import log_statistics
 
 
@@ -47,6 +47,8 @@ class Backward(Unit):
     MAPPING: ClassVar[frozenset[str]] = frozenset()
     # What link_forward takes over.
     OF_FORWARD: ClassVar[tuple[str, ...]] = ("input",)
+    # Name of the class attribute that must be the same in both; empty = there is none.
+    ALIKE: ClassVar[str] = ""
 
     # Rows that count, later rows of err_input being zero; None = the linked forward unit's, else all.
     batch_size: int | None = None
@@ -64,7 +66,14 @@ class Backward(Unit):
         self.forward_batch_size: int | None = None
 
     def link_forward(self, forward: Any) -> Self:
-        """Link everything this unit needs of its forward twin; nothing is copied. Returns self."""
+        """Link everything this unit needs of its forward twin; nothing is copied. Returns self.
+
+        Raises BadFormatError when the twin is for another activation or kind of pooling.
+        """
+        mine, found = (getattr(unit, self.ALIKE, None) for unit in (self, forward))
+        if found != mine:
+            what, twin = self.ALIKE.lower(), name_of(forward)
+            raise BadFormatError(f"{self.name} is for {what} {mine!r}, {twin} has {found!r}")
         return self.link_attrs(forward, *self.OF_FORWARD, ("forward_batch_size", "batch_size"))
 
     def _demands(self) -> tuple[str, ...]:

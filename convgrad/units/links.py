@@ -16,12 +16,18 @@ class ArrayAttribute:
 
     Assigning an ndarray makes it the content, which all units that share the Array see; None empties it;
     assigning an Array shares that one from now on. `result`: each run makes the content anew, so that
-    pickles keep its shape only. `persistent`: part of what a snapshot keeps of the unit that owns it.
+    pickles keep its shape only, and content of another shape or dtype is replaced at initialize.
+    `persistent`: part of what a snapshot keeps of the unit that owns it; training changes it in place.
     """
 
     def __init__(self, *, result: bool = False, persistent: bool = False) -> None:
         self.result = result
         self.persistent = persistent
+
+    @property
+    def written(self) -> bool:
+        """Whether units change the content, which must then be no other attribute's."""
+        return self.result or self.persistent
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -58,6 +64,18 @@ def _content(name: str, value: Any) -> NDArray[Any] | None:
     raise BadFormatError(f"{name} must be a numpy.ndarray, an Array or None, got {kind}")
 
 
+def _pair(name: Any) -> tuple[str, str]:
+    match (name, name) if isinstance(name, str) else name:
+        case (str(own), str(theirs)):
+            return own, theirs
+    raise TypeError(f"link_attrs takes names and pairs (own name, other's name), got {name!r}")
+
+
+def name_of(owner: Any) -> str:
+    """What messages call an object, be it a unit or not."""
+    return str(getattr(owner, "name", type(owner).__name__))
+
+
 class Linked:
     """An object some of whose attributes may be those of other objects."""
 
@@ -74,14 +92,35 @@ class Linked:
 
         Reading one reads the other's present value. Setting it raises RuntimeError, except that an Array is
         shared: an ndarray assigned on either side becomes the content on both, and assigning another Array
-        ends the link. Raises AttributeError when `other` has no such attribute.
+        ends the link. Raises AttributeError when this object or `other` has no such attribute, ValueError
+        for a link that would lead back to itself.
         """
-        for name in names:
-            own, theirs = (name, name) if isinstance(name, str) else name
+        pairs = [_pair(name) for name in names]
+        for own, theirs in pairs:
+            if own not in self._links:
+                getattr(self, own)
             getattr(other, theirs)
+        for own, theirs in pairs:
+            self._check_cycle(own, other, theirs)
             vars(self).pop(own, None)
             self._links[own] = (other, theirs)
         return self
+
+    def _check_cycle(self, own: str, other: Any, theirs: str) -> None:
+        first = f"{theirs!r} of {name_of(other)}"
+        while isinstance(other, Linked):
+            if other is self and theirs == own:
+                raise ValueError(
+                    f"{own} of {name_of(self)} cannot be linked to {first}, which leads back to it"
+                )
+            link = other.link_of(theirs)
+            if link is None:
+                return
+            other, theirs = link
+
+    def link_of(self, name: str) -> tuple[Any, str] | None:
+        """The object that this attribute is taken from, and its name there."""
+        return self._links.get(name)
 
     def is_linked(self, name: str) -> bool:
         """Whether this attribute is another object's."""
@@ -93,8 +132,10 @@ class Linked:
         return getattr(other, theirs)
 
     def unlink(self, name: str) -> None:
-        """Forget the link of this attribute, if there is one."""
-        self._links.pop(name, None)
+        """End the link of this attribute, if there is one; it keeps the present value (the same Array)."""
+        if name in self._links:
+            vars(self)[name] = self.linked(name)
+            del self._links[name]
 
     if not TYPE_CHECKING:  # a type checker that saw these two would let any misspelt attribute pass
 
@@ -106,6 +147,5 @@ class Linked:
         def __setattr__(self, name: str, value: Any) -> None:
             if name in self._links and not isinstance(getattr(type(self), name, None), ArrayAttribute):
                 other, theirs = self._links[name]
-                where = getattr(other, "name", type(other).__name__)
-                raise RuntimeError(f"{name} is linked to {theirs!r} of {where}: set it there")
+                raise RuntimeError(f"{name} is linked to {theirs!r} of {name_of(other)}: set it there")
             super().__setattr__(name, value)

@@ -15,6 +15,7 @@ from convgrad.units.layers import Backward, Forward
 from convgrad.units.links import ArrayAttribute
 
 Shape = tuple[int, ...]
+WINDOW = ("kx", "ky", "sliding")
 
 
 @unit
@@ -26,6 +27,7 @@ class Pooling(Forward):
     """
 
     KIND: ClassVar[str]
+    FIXED: ClassVar[tuple[str, ...]] = WINDOW
 
     # Window width and height in cells.
     kx: int
@@ -93,7 +95,9 @@ class GDPooling(Backward):
     """Base of the backward units: err_input like input; err_output as the forward unit's output."""
 
     KIND: ClassVar[str]
-    OF_FORWARD = (*Backward.OF_FORWARD, "kx", "ky", "sliding")
+    ALIKE = "KIND"
+    OF_FORWARD = (*Backward.OF_FORWARD, *WINDOW)
+    FIXED: ClassVar[tuple[str, ...]] = WINDOW
 
     # As in the forward unit, from which link_forward takes them; without it the first two must be given.
     kx: int | None = None
@@ -121,7 +125,11 @@ class GDPooling(Backward):
 
 
 class GDMaxPooling(GDPooling):
-    """Gradient of MaxPooling: each error goes to the cell that `input_offset` names."""
+    """Gradient of MaxPooling: each error goes to the cell that `input_offset` names.
+
+    The offsets are those of the forward unit's last run. They are not checked: an error whose offset lies
+    outside of its own window, as before the first run, goes nowhere.
+    """
 
     MAPPING = frozenset({"max_pooling"})
     KIND = "max"
@@ -157,6 +165,5 @@ class GDAvgPooling(GDPooling):
 
 
 def _geometry(layer: Pooling | GDPooling) -> PoolGeometry:
-    assert layer.kx is not None
-    assert layer.ky is not None
-    return PoolGeometry(*image_shape("input", layer.input), layer.kx, layer.ky, sliding=layer.sliding)
+    window: dict[str, Any] = {name: getattr(layer, name) for name in WINDOW}
+    return PoolGeometry(*image_shape("input", layer.input), **window)

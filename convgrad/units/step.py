@@ -10,7 +10,7 @@ from convgrad.memory import Array
 from convgrad.units.base import unit, unknown_keyword
 from convgrad.units.layers import Backward
 from convgrad.units.links import ArrayAttribute
-from convgrad.update_rule import UpdateRule
+from convgrad.update_rule import UpdateRule, finite
 
 AS_WEIGHTS: Any = None  # default of a bias's own number: that of the weights, as it is when the unit is made
 _OWN = ("learning_rate", "weights_decay", "l1_vs_l2", "gradient_moment")  # a bias has its own
@@ -21,6 +21,7 @@ _SHARED = ("acc_alpha", "acc_beta", "gd_alpha", "gd_beta", "apply_gradient")
 class Learner(Backward):
     """Changes weights and bias by their raw gradients; `UpdateRule` has the formulas."""
 
+    FIXED: ClassVar[tuple[str, ...]] = ("weights_transposed", "include_bias")
     # What initialize may set anew.
     OVERRIDES: ClassVar[tuple[str, ...]] = (
         *("learning_rate", "weights_decay", "gradient_moment"),
@@ -113,7 +114,8 @@ class Learner(Backward):
             yield velocity
 
     def _own(self, parameter: str, name: str) -> Any:
-        return getattr(self, name if parameter == "weights" else f"{name}_bias")
+        own = name if parameter == "weights" else f"{name}_bias"
+        return finite(own, getattr(self, own))
 
     def _rules(self) -> dict[str, UpdateRule]:
         """How each learned parameter is to be changed; raises before any is."""

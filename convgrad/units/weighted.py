@@ -30,6 +30,7 @@ class WeightedForward(Forward):
     ACTIVATION: ClassVar[str] = "linear"
     # Largest magnitude to be expected in output: the next layer scales its first weights by it.
     MAX_SUPPOSED: ClassVar[float] = 1.0
+    FIXED: ClassVar[tuple[str, ...]] = ("weights_transposed", "include_bias")
 
     # "uniform" in [-stddev, stddev), "gaussian" cut at 5 * stddev, or "constant" = stddev.
     weights_filling: str = "uniform"

@@ -8,7 +8,7 @@ import pytest
 from convgrad.errors import BadFormatError
 from convgrad.memory import Array
 from convgrad.units.conv import Conv, ConvTanh, GDTanhConv, GradientDescentConv
-from convgrad.units.pooling import AvgPooling, GDMaxPooling, MaxPooling
+from convgrad.units.pooling import AvgPooling, GDAvgPooling, GDMaxPooling, MaxPooling
 from tests.units.twins import host, ran
 
 KEYWORDS = {"n_kernels": 2, "kx": 3, "ky": 2}
@@ -72,6 +72,48 @@ def test_names_that_do_not_exist():
         unit.link_attrs(Source(), ("input", "date"))
     with pytest.raises(AttributeError, match="Conv has no attribute 'paddign'"):
         _ = unit.paddign
+    with pytest.raises(AttributeError, match="Conv has no attribute 'paddign'"):
+        unit.link_attrs(Source(), ("paddign", "size"))
+    with pytest.raises(AttributeError, match="'date'"):
+        unit.link_attrs(Source(), ("kx", "size"), ("ky", "date"))
+    assert not unit.is_linked("kx")
+
+
+@pytest.mark.parametrize("name", [3, ("kx", "size", "data"), ("kx", 3), None])
+def test_what_is_no_name(name):
+    with pytest.raises(TypeError, match=r"takes names and pairs \(own name, other's name\), got"):
+        Conv(**KEYWORDS).link_attrs(Source(), name)
+
+
+def test_links_lead_somewhere():
+    first, second, third = (Conv(**KEYWORDS, name=name) for name in ("first", "second", "third"))
+    for name in ("kx", "input"):
+        with pytest.raises(ValueError, match=f"{name} of first cannot be linked to '{name}' of first, which"):
+            first.link_attrs(first, name)
+        second.link_attrs(first, name)
+        third.link_attrs(second, name)
+        with pytest.raises(ValueError, match=f"{name} of first cannot be linked to '{name}' of third, which"):
+            first.link_attrs(third, name)
+        with pytest.raises(ValueError, match="leads back"):
+            second.link_attrs(third, name)
+    with pytest.raises(ValueError, match="leads back"):
+        first.link_attrs(first, ("kx", "ky"), ("ky", "kx"))
+    first.ky = 4
+    assert (first.kx, third.kx) == (4, 4)
+    third.link_attrs(Source(), ("kx", "size"))  # anew
+    assert third.kx == 3
+
+
+def test_what_remains_without_the_link():
+    source, unit = Source(), Conv(**KEYWORDS).link_attrs(Conv(**KEYWORDS), "ky")
+    unit.link_attrs(source, ("batch_size", "size"), ("input", "data"))
+    for name in ("ky", "batch_size", "input", "sliding"):
+        unit.unlink(name)
+    source.size = 2
+    assert (unit.ky, unit.batch_size, unit.sliding) == (2, 3, (1, 1))
+    assert unit.input is source.data
+    unit.ky = 5
+    assert unit.ky == 5
 
 
 def test_an_array_attribute_takes_arrays_only():
@@ -102,8 +144,12 @@ def test_link_forward_refuses_another_kind_of_twin():
         GDTanhConv().link_forward(Conv(**KEYWORDS))
     with pytest.raises(BadFormatError, match="'linear', ConvTanh has 'tanh'"):
         GradientDescentConv().link_forward(ConvTanh(**KEYWORDS))
-    with pytest.raises(AttributeError, match="input_offset"):
+    with pytest.raises(BadFormatError, match="GDMaxPooling is for kind 'max', AvgPooling has 'average'"):
         GDMaxPooling().link_forward(AvgPooling(kx=2, ky=2))
+    with pytest.raises(BadFormatError, match="GDAvgPooling is for kind 'average', second has 'max'"):
+        GDAvgPooling().link_forward(MaxPooling(kx=2, ky=2, name="second"))
+    with pytest.raises(BadFormatError, match="is for activation 'linear', MaxPooling has None"):
+        GradientDescentConv().link_forward(MaxPooling(kx=2, ky=2))
 
 
 def test_linked_numbers_can_be_changed_at_the_source(backend):
