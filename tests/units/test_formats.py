@@ -8,7 +8,7 @@ import pytest
 from convgrad.errors import BadFormatError
 from convgrad.memory import Array
 from convgrad.units.conv import Conv, GDTanhConv, GradientDescentConv
-from convgrad.units.dense import GradientDescent
+from convgrad.units.dense import All2All, GradientDescent
 from tests.units.twins import DTYPES, conv_twins, dense_twins, host, nan, ran, ready
 
 KEYWORDS = {"n_kernels": 2, "kx": 3, "ky": 2}
@@ -28,6 +28,8 @@ KEYWORDS = {"n_kernels": 2, "kx": 3, "ky": 2}
         ("weights", np.ones((2, 6)).T.copy().T.astype(np.float32), "weights must have the dtype of input"),
         ("bias", np.ones(3), r"bias must have shape \(n_kernels,\) = \(2\), got \(3,\)"),
         ("kx", 2.5, "kx must be an integer"),
+        ("kx", None, "kx must be an integer, got None"),
+        ("n_kernels", None, "n_kernels must be an integer, got None"),
         ("kx", 0, "kx must be at least 1"),
         ("padding", (1, 2), "padding must be 4 integers"),
         ("sliding", (0, 1), "sliding x must be at least 1"),
@@ -127,6 +129,65 @@ def test_results_share_no_memory_with_operands(backend, rng):
     conv.input, conv.output = x, nan((*x.shape, 2))[..., 0]
     with pytest.raises(BadFormatError, match="output must be C-contiguous"):
         conv.run()
+
+
+def gd_of_one_array(memory, *names, **keywords):
+    """A fully connected backward unit of 3 inputs and 3 neurons; the arrays `names` are all `memory`."""
+    gd = GradientDescent(accumulate_gradient=True, gradient_moment=0.5, **keywords)
+    shapes = {"input": (3, 3), "weights": (3, 3), "err_output": (3, 3), "bias": (3,)}
+    for name, shape in shapes.items():
+        setattr(gd, name, np.ones(shape))
+    for name in names:
+        setattr(gd, name, memory)
+    return gd
+
+
+VELOCITY, ACCUMULATOR = "gradient_weights_with_moment", "accumulated_gradient_weights"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        *[("input", "weights"), ("weights", "err_output"), ("weights", VELOCITY), ("input", VELOCITY)],
+        *[(VELOCITY, ACCUMULATOR), ("err_output", ACCUMULATOR)],
+    ],
+)
+def test_what_a_step_changes_is_nothing_else(backend, names):
+    one, other = names
+    either = f"({one}.*{other}|{other}.*{one})"
+    with pytest.raises(BadFormatError, match=f"^GradientDescent: (?=.*must not share memory with).*{either}"):
+        gd_of_one_array(np.ones((3, 3)), *names).initialize(backend)
+
+
+def test_arrays_side_by_side_share_nothing(backend, rng):
+    memory, apart = rng.standard_normal((3, 4)), gd_of_one_array(np.ones((3, 3)), "input")
+    apart.weights, apart.bias = memory[:, :3].copy(), memory[:, 3].copy()
+    side = gd_of_one_array(np.ones((3, 3)), "input", "err_output")
+    side.weights, side.bias = memory[:, :3], memory[:, 3]
+    for gd in (apart, side):
+        ran(gd, backend)
+        gd.weights.map_read()
+        gd.bias.map_read()
+    np.testing.assert_allclose(side.weights.mem, apart.weights.mem, rtol=1e-12)
+    np.testing.assert_allclose(side.bias.mem, apart.bias.mem, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["input", "weights", "err_output"])
+def test_masked_arrays_are_refused(backend, name):
+    masked = np.ma.masked_array(np.ones((3, 3)), mask=np.eye(3))
+    for value in (masked, Array(masked)):
+        with pytest.raises(BadFormatError, match=f"{name} must be a plain numpy.ndarray, got MaskedArray"):
+            gd_of_one_array(value, name).initialize(backend)
+
+
+def test_an_array_without_an_axis_is_refused(backend):
+    with pytest.raises(BadFormatError, match=r"input must hold samples along its first axis, got shape \(\)"):
+        ready(All2All(output_sample_shape=2), backend, input=np.array(1.0))
+
+
+def test_results_of_another_format_are_replaced(backend):
+    conv = ran(Conv(**KEYWORDS), backend, input=np.ones((1, 3, 4, 1)), output=np.zeros((9, 9)))
+    assert conv.output.shape == (1, 2, 2, 2)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -107,3 +107,48 @@ def test_the_width_of_a_softmax_may_come_late(backend):
     softmax.initialize(backend)
     with pytest.raises(BadFormatError, match="output_sample_shape must be an integer"):
         ready(All2All(output_sample_shape=(2, 0.5)), backend, input=np.ones((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("unit_class", "name"),
+    [
+        *[(GradientDescentConv, "apply_gradient"), (GradientDescentConv, "need_err_input")],
+        *[(GradientDescentConv, "need_gradient_weights"), (GradientDescentConv, "accumulate_gradient")],
+        *[(GradientDescentConv, "debug"), (GradientDescentConv, "include_bias")],
+        *[
+            (Conv, "include_bias"),
+            (Conv, "weights_transposed"),
+            (EvaluatorMSE, "mean"),
+            (EvaluatorMSE, "root"),
+        ],
+        (EvaluatorSoftmax, "compute_confusion_matrix"),
+    ],
+)
+@pytest.mark.parametrize("value", ["no", 1, None])
+def test_flags_are_true_or_false(unit_class, name, value):
+    unit = unit_class(**(KEYWORDS if issubclass(unit_class, Conv) else {}), **{name: value})
+    with pytest.raises(
+        BadFormatError, match=f"{unit_class.__name__}: {name} must be True or False, got {value!r}"
+    ):
+        unit.initialize("numpy")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *["learning_rate", "learning_rate_bias", "weights_decay", "weights_decay_bias", "gradient_moment"],
+        *["gradient_moment_bias", "l1_vs_l2", "l1_vs_l2_bias", "factor_ortho", "acc_alpha", "acc_beta"],
+        *["gd_alpha", "gd_beta", "err_input_alpha", "err_input_beta"],
+    ],
+)
+@pytest.mark.parametrize("value", ["x", np.nan, None])
+def test_numbers_are_checked_at_initialize(name, value):
+    gd = GradientDescentConv(**KEYWORDS)
+    gd.input, gd.err_output = np.ones((1, 3, 4, 1)), np.ones((1, 2, 2, 2))
+    gd.weights, gd.bias = np.ones((2, 6)), np.ones(2)
+    with pytest.raises(BadFormatError, match=f"GradientDescentConv: {name} must be"):
+        ready(gd, "numpy", **{name: value})
+    if name in gd.OVERRIDES:
+        setattr(gd, name, 0.5)
+        with pytest.raises(BadFormatError, match=f"{name} must be"):
+            gd.initialize("numpy", **{name: value})

@@ -7,6 +7,8 @@ import pytest
 
 from convgrad.errors import BadFormatError
 from convgrad.units.conv import Conv
+from convgrad.units.dense import All2All, GradientDescent
+from convgrad.units.pooling import GDMaxPooling, MaxPooling
 from tests.units.twins import conv_twins, host, ran, ready
 
 KEYWORDS = {"n_kernels": 2, "kx": 3, "ky": 2}
@@ -102,3 +104,58 @@ def test_unpack_size_does_not_matter(backend, rng, unpack_size):
     assert found[0] == found[1]
     with pytest.raises(BadFormatError, match="unpack_size must be at least 1"):
         conv_twins(backend, x, weights, unpack_size=0)
+
+
+CHANGES = [
+    (Conv(**KEYWORDS), "n_kernels", 3),
+    (Conv(**KEYWORDS), "kx", 2),
+    (Conv(**KEYWORDS), "ky", 3),
+    (Conv(**KEYWORDS), "padding", (1, 0, 0, 0)),
+    (Conv(**KEYWORDS), "sliding", (2, 1)),
+    (Conv(**KEYWORDS), "weights_transposed", True),
+    (Conv(**KEYWORDS), "include_bias", False),
+    (All2All(output_sample_shape=(3, 4)), "output_sample_shape", (4, 3)),
+    (All2All(output_sample_shape=3), "include_bias", False),
+    (MaxPooling(kx=2, ky=3), "kx", 3),
+    (MaxPooling(kx=2, ky=3), "ky", None),
+    (MaxPooling(kx=2, ky=3), "sliding", (1, 2)),
+]
+
+
+@pytest.mark.parametrize(("unit", "name", "value"), CHANGES)
+def test_what_a_run_cannot_follow_is_refused(backend, unit, name, value):
+    before = getattr(unit, name)
+    ran(unit, backend, input=np.ones((1, 4, 5, 1)))
+    try:
+        setattr(unit, name, value)
+        with pytest.raises(
+            BadFormatError, match=f"{name} was .* at initialize and is .*: call initialize again"
+        ):
+            unit.run()
+    finally:
+        setattr(unit, name, before)
+    unit.run()
+
+
+def test_what_a_backward_run_cannot_follow_is_refused(backend):
+    square = {name: np.ones((3, 3)) for name in ("input", "weights", "err_output")}
+    gd = ran(GradientDescent(include_bias=False), backend, **square)
+    gd.weights_transposed = True
+    with pytest.raises(BadFormatError, match="weights_transposed was False at initialize and is True"):
+        gd.run()
+    forward = ran(MaxPooling(kx=2, ky=3), backend, input=np.ones((1, 4, 5, 1)))
+    gd = ran(GDMaxPooling().link_forward(forward), backend, err_output=np.ones(forward.output.shape))
+    forward.sliding = (2, 3)  # what None means too, but nobody has to work that out
+    with pytest.raises(BadFormatError, match=r"sliding was None at initialize and is \(2, 3\)"):
+        gd.run()
+
+
+def test_a_window_changed_in_place_is_seen(backend):
+    conv = Conv(**KEYWORDS, padding=[0, 0, 0, 0], sliding=np.array([1, 1]))
+    ran(conv, backend, input=np.ones((1, 4, 5, 1)))
+    conv.run()
+    conv.padding = (0, 0, 0, 0)  # the same in another form
+    conv.run()
+    conv.sliding[0] = 2
+    with pytest.raises(BadFormatError, match=r"sliding was .* at initialize"):
+        conv.run()
