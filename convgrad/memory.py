@@ -159,6 +159,11 @@ class Array:
         """`mem` as (samples, sample_size)."""
         return self._content().reshape(self.shape[0], self.sample_size)
 
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """What `numpy.asarray(array)` gives: `mem`, made current."""
+        self.map_read()
+        return np.array(self._content(), dtype, copy=copy)
+
     def __len__(self) -> int:
         return 0 if self.mem is None else len(self.mem)
 

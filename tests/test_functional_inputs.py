@@ -273,7 +273,7 @@ def test_none_is_no_array(name, call):
 )
 def test_need_holds_names(need):
     x, weights, _, d = CASE.data(np.float32)
-    with pytest.raises(BadFormatError, match="need must hold one or more of err_input, weights, bias; got"):
+    with pytest.raises(BadFormatError, match="need must be a tuple of names from err_input, weights, bias; got"):
         functional.conv_backward(x, weights, d, need=need, **CASE.window)
 
 
@@ -448,7 +448,7 @@ def test_windows_that_do_not_fit_are_refused_by_every_function(shape):
 @pytest.mark.parametrize("need", [(), [], "weights", ("weights", "x"), None, 3, ("Bias",), (None,)], ids=str)
 @pytest.mark.parametrize("name", ["conv_backward", "deconv_backward"])
 def test_need_names_gradients(name, need):
-    message = f"need must hold one or more of err_input, weights, bias; got {need!r}"
+    message = f"need must be a tuple of names from err_input, weights, bias; got {need!r}"
     with pytest.raises(BadFormatError, match=re.escape(message if isinstance(need, str) else message[:60])):
         entry_points(CASE)[name](**CASE.window, need=need)
 

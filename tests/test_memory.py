@@ -222,3 +222,19 @@ def test_a_backends_array_is_a_copy(backend):
     host[...] = 0
     np.testing.assert_array_equal(array.get(), np.arange(6.0).reshape(2, 3).T)
     assert array.backend is backend
+
+
+def test_numpy_reads_an_array_as_its_content():
+    content = np.arange(6.0).reshape(2, 3)
+    array = Array(content)
+    assert np.asarray(array) is not None
+    assert np.shares_memory(np.asarray(array), content)
+    assert not np.shares_memory(np.array(array), content)
+    assert (np.maximum(array, 3) == np.maximum(content, 3)).all()
+
+
+def test_numpy_reads_what_the_device_holds():
+    device, array = Device(), Array(np.zeros(3))
+    array.initialize(device)
+    array.write_buffer(keep=False).content[...] = [4, 5, 6]
+    assert np.asarray(array).tolist() == [4, 5, 6]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convgrad import backends
 from convgrad.errors import BadFormatError
-from convgrad.geometry.checks import addressable, check_numerics, common_dtype, items, option
+from convgrad.geometry.checks import addressable, check_numerics, common_dtype, items, option, shown
 from convgrad.interfaces import ACTIVATIONS, ConvGradients
 from convgrad.memory import DeviceArray
 
@@ -18,6 +18,31 @@ AnyArray = NDArray[Any] | DeviceArray
 Pair = tuple[int, int]
 Quad = tuple[int, int, int, int]
 GRADIENTS = ConvGradients._fields
+
+COMMON = """All arrays of a call are float32 or all float64, in native byte order; all are ndarrays (of any
+strides) or all device arrays of one backend. Results are of the same kind and dtype, new and C-contiguous. No
+argument is ever modified. What does not fit raises BadFormatError before anything is computed.
+
+- backend: a name, a backend object, or None: that of the device arrays, else the default one;
+- numerics: "fast"."""
+
+KEYWORDS = """- padding: (left, top, right, bottom) cells around the image; sliding, dilation: (x, y) cells;
+- groups: consecutive groups of channels, each seen by its own n_kernels // groups kernels;
+- activation: "linear", "tanh" (1.7159 * tanh(0.6666 * s)), "sigmoid", "relu" (softplus, log(1 + exp(s))) or
+  "strict_relu" (max(s, 0)); the gradients of all but the first need `output`, the forward's result;
+- algorithm: the name of a provider, such as "im2col", or None for the first that is suitable."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def documented(*texts: str | None) -> Callable[[_Function], _Function]:
+    """Append to a docstring what a function shares with others, so that help() tells it too."""
+
+    def add(function: _Function) -> _Function:
+        function.__doc__ = "\n\n".join(text.strip() for text in (function.__doc__, *texts) if text)
+        return function
+
+    return add
 
 
 class Call:
@@ -81,9 +106,8 @@ def wanted(need: Iterable[str], shapes: ConvGradients) -> ConvGradients:
     """The shapes of those gradients that `need` names; None for the others."""
     names = items(need)
     if not names or not all(isinstance(name, str) and name in GRADIENTS for name in names):
-        raise BadFormatError(
-            f"need must hold one or more of {', '.join(GRADIENTS)}; got {need if names is None else names!r}"
-        )
+        known, got = ", ".join(GRADIENTS), need if names is None else names
+        raise BadFormatError(f"need must be a tuple of names from {known}; got {shown(got)}")
     return ConvGradients(*(shape if name in names else None for name, shape in shapes._asdict().items()))
 
 

@@ -11,12 +11,24 @@ from collections.abc import Iterable
 from typing import Any
 
 from convgrad.errors import BadFormatError
-from convgrad.functional.calls import GRADIENTS, AnyArray, Call, Pair, Quad, check_activation, wanted
+from convgrad.functional.calls import (
+    COMMON,
+    GRADIENTS,
+    KEYWORDS,
+    AnyArray,
+    Call,
+    Pair,
+    Quad,
+    check_activation,
+    documented,
+    wanted,
+)
 from convgrad.geometry import ConvGeometry
 from convgrad.geometry.checks import option, pair, rank, whole, whole_numbers
 from convgrad.interfaces import ACTIVATIONS, ConvGradients
 
 
+@documented(__doc__, KEYWORDS, COMMON)
 def conv_forward(
     x: AnyArray,
     weights: AnyArray,
@@ -31,7 +43,7 @@ def conv_forward(
     numerics: str = "fast",
     algorithm: str | None = None,
 ) -> Any:
-    """y (N, OH, OW, n_kernels) = activation(x convolved with weights, + bias)."""
+    """y (N, OH, OW, n_kernels) = activation(x cross-correlated with weights, + bias)."""
     call = Call(backend, numerics, ("bias",), x=x, weights=weights, bias=bias)
     option("activation", activation, ACTIVATIONS)
     window: Any = {"padding": padding, "sliding": sliding, "dilation": dilation, "groups": groups}
@@ -42,6 +54,7 @@ def conv_forward(
     return call.result(out)
 
 
+@documented(__doc__, KEYWORDS, COMMON)
 def conv_backward(
     x: AnyArray,
     weights: AnyArray,
@@ -69,6 +82,7 @@ def conv_backward(
     return call.gradients(call.backend.conv.backward, shapes, geometry, **options)
 
 
+@documented(__doc__, KEYWORDS, COMMON)
 def conv_input_gradient(
     err_output: AnyArray,
     weights: AnyArray,
@@ -101,6 +115,7 @@ def conv_input_gradient(
     return call.gradients(call.backend.conv.backward, shapes, geometry, **options).err_input
 
 
+@documented(__doc__, KEYWORDS, COMMON)
 def conv_weight_gradient(
     x: AnyArray,
     err_output: AnyArray,
@@ -132,6 +147,7 @@ def conv_weight_gradient(
     return call.gradients(call.backend.conv.backward, shapes, geometry, **options).weights
 
 
+@documented(COMMON)
 def bias_gradient(err_output: AnyArray, *, backend: Any = None, numerics: str = "fast") -> Any:
     """Gradient (channels,) of a bias: the sum of err_output (N, H, W, channels) over images and positions."""
     call = Call(backend, numerics, err_output=err_output)

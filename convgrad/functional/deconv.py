@@ -9,12 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from convgrad.functional.calls import GRADIENTS, AnyArray, Call, Pair, Quad, check_activation, wanted
+from convgrad.functional.calls import (
+    COMMON,
+    GRADIENTS,
+    KEYWORDS,
+    AnyArray,
+    Call,
+    Pair,
+    Quad,
+    check_activation,
+    documented,
+    wanted,
+)
 from convgrad.geometry import DeconvGeometry
 from convgrad.geometry.checks import option, rank
 from convgrad.interfaces import ACTIVATIONS, ConvGradients
 
 
+@documented(__doc__, KEYWORDS, COMMON)
 def deconv_forward(
     x: AnyArray,
     weights: AnyArray,
@@ -46,6 +58,7 @@ def deconv_forward(
     return call.result(out)
 
 
+@documented(__doc__, KEYWORDS, COMMON)
 def deconv_backward(
     x: AnyArray,
     weights: AnyArray,

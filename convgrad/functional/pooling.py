@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from convgrad.errors import BadFormatError
-from convgrad.functional.calls import AnyArray, Call, Pair, Quad
+from convgrad.functional.calls import COMMON, AnyArray, Call, Pair, Quad, documented
 from convgrad.geometry import POOL_KINDS, PoolGeometry
 from convgrad.geometry.checks import option, rank, whole_numbers
 from convgrad.geometry.windows import check_offset
@@ -30,6 +30,7 @@ class Pooled(NamedTuple):
     offset: Any
 
 
+@documented(__doc__, COMMON)
 def pool_forward(
     x: AnyArray,
     kind: str,
@@ -58,6 +59,7 @@ def pool_forward(
     return Pooled(call.result(out), call.result(offset))
 
 
+@documented(__doc__, COMMON)
 def pool_backward(
     err_output: AnyArray,
     input_shape: tuple[int, int, int, int],

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import math
 import operator
+import reprlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from convgrad.errors import BadFormatError
+
+_SHORT = reprlib.Repr()
+_SHORT.maxother = _SHORT.maxstring = _SHORT.maxlong = 60
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 NUMERICS = ("fast", "fixed")
@@ -31,6 +35,11 @@ class Shaped(Protocol):
         """Element type."""
 
 
+def shown(value: Any) -> str:
+    """`value` as a message shows it: whole arrays would hide the message."""
+    return _SHORT.repr(value)
+
+
 def whole(name: str, value: Any, least: int) -> int:
     """`value` as an int of at least `least`; bool and float are refused."""
     try:
@@ -38,7 +47,7 @@ def whole(name: str, value: Any, least: int) -> int:
             raise TypeError
         number = operator.index(value)
     except TypeError:
-        raise BadFormatError(f"{name} must be an integer, got {value!r}") from None
+        raise BadFormatError(f"{name} must be an integer, got {shown(value)}") from None
     if number < least:
         raise BadFormatError(f"{name} must be at least {least}, got {number}")
     return number
@@ -49,7 +58,7 @@ def whole_numbers(name: str, values: Any, parts: Sequence[str], least: int) -> t
     wanted = f"{name} must be {len(parts)} integers ({', '.join(parts)})"
     found = items(values)
     if found is None or len(found) != len(parts):
-        raise BadFormatError(f"{wanted}, got {values if found is None else found!r}")
+        raise BadFormatError(f"{wanted}, got {shown(values if found is None else found)}")
     return tuple(whole(f"{name} {part}", item, least) for part, item in zip(parts, found, strict=True))
 
 
@@ -64,7 +73,7 @@ def items(values: Any) -> tuple[Any, ...] | None:
 def flag(name: str, value: Any) -> bool:
     """`value` when it is True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise BadFormatError(f"{name} must be True or False, got {value!r}")
+        raise BadFormatError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)
 
 
@@ -89,7 +98,7 @@ def four_paddings(values: Any) -> tuple[int, int, int, int]:
 def option(name: str, value: Any, allowed: Sequence[str]) -> str:
     """`value` when it is one of `allowed`."""
     if not isinstance(value, str) or value not in allowed:
-        raise BadFormatError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
+        raise BadFormatError(f"{name} must be one of {', '.join(allowed)}; got {shown(value)}")
     return value
 
 
