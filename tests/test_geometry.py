@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from convgrad.errors import BadFormatError
 from convgrad.geometry import Axis, ConvGeometry, DeconvGeometry, PoolGeometry, windows
-from convgrad.geometry.axis import sum_of_floors
 from convgrad.geometry.checks import common_dtype, option, rank, shape_of, whole
 from convgrad.geometry.conv import smallest_output_size
 from convgrad.geometry.windows import check_offset, first_cells, origins, taps
@@ -78,7 +77,7 @@ def test_covered_says_whether_every_window_has_a_cell(axis):
 
 @given(st.data())
 def test_taps_far_apart_may_step_over_the_image(data):
-    """Many windows that start before an image smaller than the dilation: the rule that needs Euclid."""
+    """Many windows that start before an image smaller than the dilation."""
     dilation = data.draw(st.integers(2, 30))
     size = data.draw(st.integers(1, dilation))
     kernel, stride = data.draw(st.integers(2, 5)), data.draw(st.integers(1, 40))
@@ -87,15 +86,6 @@ def test_taps_far_apart_may_step_over_the_image(data):
     assume(fits(size, kernel, dilation, before, after))
     axis = Axis("x", size, kernel, stride, dilation, before, after, data.draw(st.booleans()))
     assert axis.covered == all(inside(axis, output) for output in range(axis.output))
-
-
-NUMBERS = st.integers(0, 60)
-
-
-@given(NUMBERS, NUMBERS, st.integers(-90, 90), st.integers(1, 60))
-def test_sums_of_floors(count, step, start, divisor):
-    wanted = sum((step * i + start) // divisor for i in range(count))
-    assert sum_of_floors(count, step, start, divisor) == wanted
 
 
 def test_windows_are_not_tried_one_by_one():

@@ -81,32 +81,12 @@ class Axis:
         """Whether every window has a tap inside the image.
 
         Windows get later one by one, so the first shows whether all reach the image and the last whether
-        all start before its end. One that starts before the image can still step over it: its first tap
-        past the image's first edge is at `start % dilation`, which may be `size` or more.
+        all start before its end. Where the taps lie further apart than the image is large, those that start
+        before it may step over it, and each is looked at.
         """
         early = min(self.output, -(-self.before // self.stride))  # windows that start before the image
         ends_before = early > 0 and self.extent <= self.before
         starts_behind = (self.output - 1) * self.stride - self.before >= self.size
         if ends_before or starts_behind:
             return False
-        beyond = self.dilation - self.size
-        return beyond <= 0 or _steps_over(early, self.stride, -self.before, self.dilation, beyond) == 0
-
-
-def _steps_over(count: int, stride: int, start: int, dilation: int, beyond: int) -> int:
-    """How many of `count` starts, modulo the dilation, lie in its last `beyond` cells."""
-    later = sum_of_floors(count, stride, start + beyond, dilation)
-    return later - sum_of_floors(count, stride, start, dilation)
-
-
-def sum_of_floors(count: int, step: int, start: int, divisor: int) -> int:
-    """The sum of (step * i + start) // divisor over i in range(count), as fast as Euclid's algorithm.
-
-    Whole parts are taken out; what is left counts the grid points under a line, and the same points counted
-    along the other axis are the same sum with step and divisor exchanged.
-    """
-    whole = count * (count - 1) // 2 * (step // divisor) + count * (start // divisor)
-    top = count * (step % divisor) + start % divisor
-    if top < divisor:
-        return whole
-    return whole + sum_of_floors(top // divisor, divisor, top % divisor, step % divisor)
+        return self.dilation <= self.size or all(map(self.inside, range(early)))
