@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import convgrad
 from convgrad import cli
+from convgrad.units.evaluator import EvaluatorMSE, EvaluatorSoftmax
+from convgrad.units.pairing import _PAIRS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -157,6 +162,58 @@ def test_options_of_train_are_those_that_are_described(capsys):
     assert set(told) == offered
 
 
+UNITS = [*(unit for pair in _PAIRS for unit in pair), EvaluatorSoftmax, EvaluatorMSE]
+REQUIRED = "required"
+
+
+def defaults():
+    """{(class, keyword): default}: each class that units are made of, each keyword that it introduces."""
+    bases = {base for unit in UNITS for base in unit.__mro__ if is_dataclass(base)}
+    return {
+        (base.__name__, keyword.name): REQUIRED if keyword.default is MISSING else keyword.default
+        for base in bases
+        for keyword in fields(base)
+        if keyword.name in inspect.get_annotations(base)
+    }
+
+
+def test_every_keyword_of_every_unit_has_its_line_and_default():
+    expected = defaults()
+    for unit in UNITS:
+        owners = {base.__name__ for base in unit.__mro__}
+        assert {keyword for owner, keyword in expected if owner in owners} == unit.keywords()
+    assert told_defaults((DOCS / "units.md").read_text()) == expected
+
+
+def told_defaults(text):
+    """{(class, keyword): default} from the tables below headings that end in a class."""
+    told = {}
+    for section in re.split(r"^#{2,3} ", text, flags=re.MULTILINE):
+        if owner := re.match(r"[^\n]*: `(\w+)`\n", section):
+            rows = re.findall(r"^\| `(\w+)` \| (?:`(.+?)`|(required)) \|", section, re.MULTILINE)
+            told |= {(owner[1], keyword): ast.literal_eval(v) if v else r for keyword, v, r in rows}
+    return told
+
+
+def test_told_defaults_are_found():
+    rows = "| `kx` | required | b |\n| `ky` | `(1, 2)` | b |\n"
+    text = f"## A\n\n### Some: `Ours`\n\n{rows}\n## B\n\n| `kz` | `1` | b |\n"
+    assert told_defaults(text) == {("Ours", "kx"): REQUIRED, ("Ours", "ky"): (1, 2)}
+
+
+def test_every_array_of_every_unit_has_its_line():
+    section = (DOCS / "units.md").read_text().split("\n## Arrays\n")[1]
+    told = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert sorted(told) == sorted({name for unit in UNITS for name in unit.array_attributes()})
+
+
+def test_every_type_of_layer_has_its_line():
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| `(\w+)` \|", (DOCS / "units.md").read_text(), re.MULTILINE)
+    pairs = {(string, *(unit.__name__ for unit in pair)) for pair in _PAIRS for string in pair[0].MAPPING}
+    assert set(rows) == pairs
+    assert all(getattr(convgrad, unit.__name__) is unit for unit in UNITS)
+
+
 def run(code, folder):
     """Run a block in a process of its own; a warning ends it."""
     command = [sys.executable, "-W", "error", "-c", code]
@@ -182,6 +239,15 @@ def test_python_blocks_run(code, tmp_path):
 
 def test_readme_has_python_blocks():
     assert sum(language == "python" for language, _ in blocks(PAGES[0].read_text())) >= 3
+
+
+def test_the_loop_of_ones_own_learns(tmp_path):
+    [(language, code), *_] = blocks((DOCS / "own_loop.md").read_text())
+    assert language == "python"
+    assert len(code.splitlines()) <= 45
+    wrong, of = re.fullmatch(r"(\d+) of (\d+) wrong\n", run(code, tmp_path).stdout).groups()
+    assert int(of) == 357
+    assert int(wrong) <= 36
 
 
 BROKEN = """
