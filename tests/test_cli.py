@@ -174,7 +174,10 @@ def test_divergence_fails(capsys, monkeypatch):
     monkeypatch.setattr(tasks, "task", lambda *_: (spoilt, nets.Net(LAYERS, 4, 1)))
     code, _, err = run(capsys, "train", "digits", "--json")
     assert code == 1
-    assert err.splitlines()[-1] == "convgrad: training has diverged: the loss is nan"
+    assert err.splitlines()[-1] == (
+        "convgrad: training has diverged: the loss is nan in epoch 1; "
+        "look for NaN and Inf in the data, or lower the learning rate"
+    )
 
 
 def test_interrupt_is_told(capsys, small, monkeypatch):

@@ -81,12 +81,11 @@ class Axis:
         """Whether every window has a tap inside the image.
 
         Windows get later one by one, so the first shows whether all reach the image and the last whether
-        all start before its end. Where the taps lie further apart than the image is large, those that start
-        before it may step over it, and each is looked at.
+        all start before its end. One that starts before the image has its first tap past the image's edge at
+        `start % dilation`; where the taps lie further apart than the image is large, it may step over it.
         """
-        early = min(self.output, -(-self.before // self.stride))  # windows that start before the image
-        ends_before = early > 0 and self.extent <= self.before
-        starts_behind = (self.output - 1) * self.stride - self.before >= self.size
-        if ends_before or starts_behind:
+        starts = range(-self.before, (self.output - 1) * self.stride - self.before + 1, self.stride)
+        if starts[0] + self.extent <= 0 or starts[-1] >= self.size:
             return False
-        return self.dilation <= self.size or all(map(self.inside, range(early)))
+        early = starts[: -(starts[0] // self.stride)]
+        return self.dilation <= self.size or all(start % self.dilation < self.size for start in early)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
 from itertools import pairwise
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from convgrad.errors import BadFormatError
 from convgrad.units.base import unknown_keyword
@@ -43,11 +47,26 @@ class Net:
         return float(self.evaluator.metrics.plain[0])
 
 
-def keywords(name: str, value: Any) -> dict[str, Any]:
-    """`value`, a dict whose keys are strings, as one of its own."""
+def keywords(name: str, value: Any, known: Iterable[str] | None = None) -> dict[str, Any]:
+    """`value`, a dict whose keys are strings (those that are `known`, if given), as one of its own."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise BadFormatError(f"{name} must be a dict of keywords, got {value!r}")
+    for key in value:
+        if known is not None and key not in known:
+            raise unknown_keyword(name, key, known)
     return dict(value)
+
+
+def check_targets(loss: str, targets: NDArray[Any]) -> None:
+    """Refuse targets of a loader that are of another kind than this loss wants."""
+    kind, wanted, other = {
+        "softmax": (np.integer, "integer labels", 'floats are for loss="mse"'),
+        "mse": (np.floating, "floating-point targets", 'labels are for loss="softmax"'),
+    }[loss]
+    if not np.issubdtype(targets.dtype, kind):
+        raise BadFormatError(
+            f'loader: targets must be {wanted} for loss="{loss}", got {targets.dtype}; {other}'
+        )
 
 
 class _Plan:
@@ -63,9 +82,7 @@ class _Plan:
         self.forward_class = pairing.forward_class(layer["type"])
         self.backward_class = pairing.backward_class(self.forward_class)
         known = self.forward_class.keywords() | self.backward_class.keywords()
-        for key in self._shared():
-            if key not in known:
-                raise unknown_keyword(f"layer {self.name!r}", key, known)
+        keywords(f"layer {self.name!r}", self._shared(), known)
 
     def forward(self) -> Forward:
         return self.forward_class(name=f"{self.name}_forward", **self._keywords("->", self.forward_class))
@@ -80,7 +97,17 @@ class _Plan:
 
     def _keywords(self, arrow: str, owner: type[Forward | Backward]) -> dict[str, Any]:
         shared = {key: value for key, value in self._shared().items() if key in owner.keywords()}
-        return shared | keywords(f"{arrow!r} of layer {self.name!r}", self._layer.get(arrow, {}))
+        given = shared | keywords(f"{arrow!r} of layer {self.name!r}", self._layer.get(arrow, {}))
+        if missing := [key for key in _required(owner) if key not in given]:
+            raise TypeError(
+                f"layer {self.name!r} must have {' and '.join(missing)}, keywords of {owner.__name__}"
+            )
+        return given
+
+
+def _required(owner: type[Forward | Backward]) -> list[str]:
+    """Names of the keywords without a default."""
+    return [key.name for key in fields(owner) if key.default is key.default_factory is MISSING]
 
 
 def _check_names(names: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator, Mapping
 from importlib import metadata
@@ -16,10 +17,12 @@ from convgrad.geometry.checks import whole
 from convgrad.memory import Array
 from convgrad.prng import Random
 from convgrad.training import snapshot
+from convgrad.training.building import keywords
 from convgrad.training.decision import Epoch
 
 # A snapshot and the workflow that resumes from it must agree on these.
 _AGREED = ("layers", "loss", "lr_policy", "numerics", "seed", "loader")
+_OTHER = "; the snapshot is of another net or data set"
 
 
 class Snapshots:
@@ -46,7 +49,12 @@ def snapshots(given: str | PathLike[str] | Mapping[str, Any] | None, layers: Any
     if given is None:
         return None
     _check_layers(layers)
-    return Snapshots(**given) if isinstance(given, Mapping) else Snapshots(given)
+    if not isinstance(given, Mapping):
+        return Snapshots(given)
+    known = keywords("snapshots", given, inspect.signature(Snapshots).parameters)
+    if "folder" not in known:
+        raise BadFormatError(f'snapshots must have "folder", got {known!r}')
+    return Snapshots(**known)
 
 
 def as_path(name: str, value: Any) -> Path:
@@ -149,8 +157,14 @@ def _check_agreed(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any
     for name in _AGREED:
         for place, was, now in _differences(name, found.get(name), wanted[name]):
             raise SnapshotError(
-                f"{path} contradicts this workflow: {place} is {was!r} there and {now!r} here"
+                f"{path} contradicts this workflow: {_in_words(place)} is {was!r} there and {now!r} here"
+                + _OTHER * place.startswith(("layers", "the number of layers", "loader['classes']"))
             )
+
+
+def _in_words(place: str) -> str:
+    """With the name of the option that decides it, where the place does not tell."""
+    return "the minibatch size (--batch)" if place == "loader['minibatch'][0][0]" else place
 
 
 def _differences(place: str, was: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from os import PathLike
@@ -11,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgrad import backends
-from convgrad.errors import BadFormatError
+from convgrad.errors import BadFormatError, ConvgradError
+from convgrad.geometry.checks import check_numerics
 from convgrad.memory import Array
 from convgrad.prng import Random
 from convgrad.training import checkpoint, policies
-from convgrad.training.building import Net, keywords
+from convgrad.training.building import Net, check_targets, keywords
 from convgrad.training.decision import Decision
 from convgrad.training.loader import TRAIN, Loader, Minibatch
 from convgrad.training.report import Report, Silence
@@ -52,10 +55,12 @@ class StandardWorkflow:
     ) -> None:
         if not loader.classes.get(TRAIN):
             raise BadFormatError(f"loader must serve train, its classes are {dict(loader.classes)}")
+        check_numerics(numerics)
         self.layers, self.loader, self.loss = layers, loader, loss
         self.lr_policy, self.seed, self.numerics = lr_policy, seed, numerics
         self.report = report or Silence()
-        self.decision = Decision(**keywords("decision", decision or {}))
+        known = inspect.signature(Decision).parameters
+        self.decision = Decision(**keywords("decision", decision or {}, known))
         self.random = Random(seed)
         self.input, self.targets = Array(), Array()
         self.batch_size = 0
@@ -65,16 +70,15 @@ class StandardWorkflow:
         self.forwards, self.evaluator, self.gds = self._net.forwards, self._net.evaluator, self._net.gds
         self._rates = policies.Rates(self.gds, lr_policy)
         self.inside_epoch = False  # whether `run` has served minibatches since an epoch was last judged
-        self._epoch, self._served = (
-            0,
-            0,
-        )  # where the stream is: the epoch, and minibatches of it that are gone
+        self._epoch = self._served = 0  # where the stream is: the epoch, minibatches of it that are gone
         self._stream = self._minibatches()
 
     def initialize(self, device: Any = None) -> None:
         """Set up all units on `device`: a backend, its name, or None = the default one."""
         backend = backends.get(device)
-        self._receive(next(iter(self.loader.minibatches(0))))
+        first = next(iter(self.loader.minibatches(0)))
+        check_targets(self.loss, first.targets)
+        self._receive(first)
         for unit in (*self.forwards, self.evaluator, *reversed(self.gds)):
             unit.initialize(backend, numerics=self.numerics)
 
@@ -83,6 +87,7 @@ class StandardWorkflow:
 
         An error of the loader, of a snapshot or of the report ends it where it is, and the next call goes on
         there. An interrupt may leave the units with a half-learned minibatch: go on from a snapshot then.
+        Raises ConvgradError, and neither learns nor keeps a snapshot, where the loss of a minibatch is NaN.
         """
         while self.step() is not None:
             pass
@@ -99,6 +104,7 @@ class StandardWorkflow:
         self._receive(minibatch)
         for unit in (*self.forwards, self.evaluator):
             unit.run()
+        self._check_loss()
         self.decision.count(minibatch.class_name, self._net.errors, minibatch.size)
         if minibatch.class_name == TRAIN:
             self._learn()
@@ -119,6 +125,14 @@ class StandardWorkflow:
         self.inside_epoch = False
         self._epoch, self._served = max(0, self.decision.epoch), 0
         self._stream = self._minibatches()
+
+    def _check_loss(self) -> None:
+        """Refuse NaN, which no training leaves again; Inf, of an output of 0 at the label, can pass."""
+        if math.isnan(self.evaluator.loss):
+            raise ConvgradError(
+                f"training has diverged: the loss is nan in epoch {self.decision.epoch + 1}; "
+                "look for NaN and Inf in the data, or lower the learning rate"
+            )
 
     def _learn(self) -> None:
         self._rates.set(self.iteration)

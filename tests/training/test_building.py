@@ -130,6 +130,8 @@ def test_layer_dicts_are_not_changed(source):
         ),
         ([CONV | {"->": {"learning_rate": 1}}, SOFTMAX], "softmax", TypeError, "ConvTanh.*'learning_rate'"),
         ([CONV | {"<-": {"bias_filing": 1}}, SOFTMAX], "softmax", TypeError, "GDTanhConv.*'bias_filing'"),
+        ([{"type": "conv", "ky": 2}, SOFTMAX], "softmax", TypeError, "'conv_0' must have n_kernels and kx, "),
+        ([CONV, {"type": "avg_pooling"}], "mse", TypeError, "layer 'avg_pooling_1' must have kx and ky"),
         ([CONV | {"name": "a"}, SOFTMAX | {"name": "a"}], "softmax", BadFormatError, "'a' is there 2 times"),
         ([CONV], "softmax", BadFormatError, "needs a last layer of type"),
         ([SOFTMAX], "hinge", BadFormatError, "loss must be .* got 'hinge'"),

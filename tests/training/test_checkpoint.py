@@ -137,12 +137,18 @@ DOUBLE = {
     [
         ({"layers": CHANGED}, r"layers\[0\]\['n_kernels'\] is 3 there and 4 here"),
         ({"layers": TRANSPOSED}, r"layers\[0\]\['weights_transposed'\] is None there and True here"),
-        ({"layers": [LAYERS[0], *LAYERS[2:]]}, "the number of layers is 4 there and 3 here"),
-        ({"seed": 2}, "seed is 1 there and 2 here"),
+        (
+            {"layers": [LAYERS[0], *LAYERS[2:]]},
+            "layers is 4 there and 3 here; the snapshot is of another net",
+        ),
+        ({"seed": 2}, "seed is 1 there and 2 here$"),
         ({"lr_policy": None}, "lr_policy is .* there and None here"),
-        ({"served": loader(minibatch_size=5)}, r"loader\['minibatch'\]\[0\]\[0\] is 4 there and 5 here"),
+        ({"served": loader(minibatch_size=5)}, r"the minibatch size \(--batch\) is 4 there and 5 here$"),
         ({"served": loader(seed=2)}, r"loader\['seed'\] is 1 there and 2 here"),
-        ({"served": loader(test=None)}, r"loader\['classes'\]\['test'\] is 5 there and None here"),
+        (
+            {"served": loader(test=None)},
+            r"loader\['classes'\]\['test'\] is 5 there and None here; .* data set",
+        ),
         ({"served": loader(**DOUBLE)}, r"loader\['minibatch'\]\[1\] is 'float32' there and 'float64' here"),
     ],
 )

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from convgrad.errors import BadFormatError
+from convgrad.errors import BadFormatError, ConvgradError
 from convgrad.training.loader import TEST, TRAIN, VALIDATION, ArrayLoader, Minibatch
 from convgrad.training.workflow import StandardWorkflow
 from tests.training.nets_and_data import LAYERS, Recorder, loader, samples, tensors, workflow
@@ -185,9 +185,8 @@ def test_loader_without_train_is_refused():
 
 
 def test_fixed_numerics_come_later():
-    made = StandardWorkflow(LAYERS, loader(), numerics="fixed")
-    with pytest.raises(BadFormatError, match='numerics="fixed" comes with a later version'):
-        made.initialize("numpy")
+    with pytest.raises(BadFormatError, match=r'^numerics "fixed" will come with a later version'):
+        StandardWorkflow(LAYERS, loader(), numerics="fixed")
 
 
 def test_run_before_initialize_is_refused():
@@ -251,6 +250,7 @@ def test_run_goes_on_where_an_error_ended_it(part, n):
         ({"decision": {5: 1}}, "decision must be a dict of keywords"),
         ({"lr_policy": 5}, "lr_policy must be a dict of keywords, got 5"),
         ({"snapshots": 5}, "snapshots must be a path, got 5"),
+        ({"snapshots": {"interval": 2}}, 'snapshots must have "folder", got {.interval'),
         ({"seed": "a"}, "seed must be an integer, got 'a'"),
         ({"layers": None}, "layers must be a list of dicts, got None"),
     ],
@@ -258,3 +258,57 @@ def test_run_goes_on_where_an_error_ended_it(part, n):
 def test_wrong_kinds_are_named(keywords, message):
     with pytest.raises(BadFormatError, match=message):
         StandardWorkflow(**({"layers": LAYERS, "loader": loader()} | keywords))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"decision": {"max_epoch": 2}}, "decision has no keyword 'max_epoch'.*'max_epochs'"),
+        ({"snapshots": {"dir": "x"}}, "snapshots has no keyword 'dir'"),
+        ({"snapshots": {"folder": "x", "intervall": 2}}, "snapshots has no keyword 'intervall'.*'interval'"),
+    ],
+)
+def test_unknown_keywords_are_named_with_the_nearest(keywords, message):
+    with pytest.raises(TypeError, match=message):
+        StandardWorkflow(LAYERS, loader(), **keywords)
+
+
+def spoilt(part):
+    """A loader whose samples of this class are NaN."""
+    data, labels = samples(2, 11)
+    return loader(**{part: (data * np.float32("nan"), labels)})
+
+
+@pytest.mark.parametrize(("part", "epoch"), [(VALIDATION, 0), (TRAIN, 1)])
+def test_loss_of_nan_ends_a_run_before_anything_is_learned(part, epoch, tmp_path):
+    made = workflow(served=spoilt(part), snapshots=tmp_path)
+    before = tensors(made)
+    with pytest.raises(
+        ConvgradError, match=f"diverged: the loss is nan in epoch {epoch};.*lower the learning rate"
+    ):
+        made.run()
+    assert tensors(made) == before
+    assert (tmp_path / "last.safetensors").exists() == (part == TRAIN)
+
+
+def test_rate_too_high_ends_in_an_error():
+    layers = [layer | {"learning_rate": 1e30} if "kx" not in layer else layer for layer in LAYERS]
+    with pytest.raises(ConvgradError, match="training has diverged: the loss is nan in epoch 1;"):
+        workflow(layers).run()
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets", "message"),
+    [
+        (
+            "softmax",
+            np.zeros(6),
+            'targets must be integer labels for loss="softmax", got float32; floats are',
+        ),
+        ("mse", np.zeros(6, int), 'targets must be floating-point targets for loss="mse", got int32; labels'),
+    ],
+)
+def test_targets_must_be_of_the_kind_that_the_loss_wants(loss, targets, message):
+    made = StandardWorkflow(LAYERS, ArrayLoader((samples(1, 6)[0], targets)), loss=loss)
+    with pytest.raises(BadFormatError, match=f"^loader: {message}"):
+        made.initialize("numpy")
