@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, fields
 from itertools import pairwise
 from typing import Any
@@ -47,7 +47,7 @@ class Net:
         return float(self.evaluator.metrics.plain[0])
 
 
-def keywords(name: str, value: Any, known: Iterable[str] | None = None) -> dict[str, Any]:
+def keywords(name: str, value: Any, known: Collection[str] | None = None) -> dict[str, Any]:
     """`value`, a dict whose keys are strings (those that are `known`, if given), as one of its own."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise BadFormatError(f"{name} must be a dict of keywords, got {value!r}")
@@ -61,7 +61,7 @@ def check_targets(loss: str, targets: NDArray[Any]) -> None:
     """Refuse targets of a loader that are of another kind than this loss wants."""
     kind, wanted, other = {
         "softmax": (np.integer, "integer labels", 'floats are for loss="mse"'),
-        "mse": (np.floating, "floating-point targets", 'labels are for loss="softmax"'),
+        "mse": (np.floating, "floats", 'labels are for loss="softmax"'),
     }[loss]
     if not np.issubdtype(targets.dtype, kind):
         raise BadFormatError(

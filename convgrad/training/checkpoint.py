@@ -51,10 +51,10 @@ def snapshots(given: str | PathLike[str] | Mapping[str, Any] | None, layers: Any
     _check_layers(layers)
     if not isinstance(given, Mapping):
         return Snapshots(given)
-    known = keywords("snapshots", given, inspect.signature(Snapshots).parameters)
-    if "folder" not in known:
-        raise BadFormatError(f'snapshots must have "folder", got {known!r}')
-    return Snapshots(**known)
+    wanted = keywords("snapshots", given, inspect.signature(Snapshots).parameters)
+    if "folder" not in wanted:
+        raise BadFormatError(f'snapshots must have "folder", got {wanted!r}')
+    return Snapshots(**wanted)
 
 
 def as_path(name: str, value: Any) -> Path:

@@ -305,7 +305,7 @@ def test_rate_too_high_ends_in_an_error():
             np.zeros(6),
             'targets must be integer labels for loss="softmax", got float32; floats are',
         ),
-        ("mse", np.zeros(6, int), 'targets must be floating-point targets for loss="mse", got int32; labels'),
+        ("mse", np.zeros(6, int), 'targets must be floats for loss="mse", got int32; labels'),
     ],
 )
 def test_targets_must_be_of_the_kind_that_the_loss_wants(loss, targets, message):
