@@ -273,7 +273,9 @@ def test_none_is_no_array(name, call):
 )
 def test_need_holds_names(need):
     x, weights, _, d = CASE.data(np.float32)
-    with pytest.raises(BadFormatError, match="need must be a tuple of names from err_input, weights, bias; got"):
+    with pytest.raises(
+        BadFormatError, match="need must be a tuple of names from err_input, weights, bias; got"
+    ):
         functional.conv_backward(x, weights, d, need=need, **CASE.window)
 
 
