@@ -12,6 +12,7 @@ from convgrad import __version__, cli
 from convgrad.training import nets, snapshot, tasks
 from convgrad.training.datasets.labelled import Labelled
 from convgrad.training.summary import weights_sha256
+from convgrad.training.workflow import StandardWorkflow
 from tests.training.nets_and_data import LAYERS, samples, workflow
 
 KEYS = {
@@ -189,6 +190,64 @@ def test_interrupt_is_told(capsys, small, monkeypatch):
     assert (code, err) == (130, "convgrad: interrupted\n")
 
 
+@pytest.mark.parametrize("epochs", [0, 1, 2])
+def test_interrupt_tells_how_to_go_on(capsys, small, monkeypatch, tmp_path, epochs):
+    """Before an epoch is judged nothing is kept."""
+
+    step = StandardWorkflow.step
+
+    def stepping(workflow):
+        if workflow.decision.epoch == epochs - 1:
+            raise KeyboardInterrupt
+        return step(workflow)
+
+    monkeypatch.setattr(StandardWorkflow, "step", stepping)
+    code, _, err = run(capsys, "train", "digits", "--snapshots", str(tmp_path))
+    file = tmp_path / "last.safetensors"
+    assert file.exists() == (epochs > 0)
+    hint = f"; go on with --resume {file}" if epochs else ""
+    assert (code, err) == (130, f"convgrad: interrupted{hint}\n")
+
+
+def test_early_end_is_explained(capsys, monkeypatch):
+    data, labels = samples(1, 8)
+    monkeypatch.setattr(
+        tasks,
+        "task",
+        lambda *_: (Labelled((data, labels * 0), (data, labels * 0), 3), nets.Net(LAYERS, 4, 99)),
+    )
+    _, out, _ = run(capsys, "train", "digits")
+    assert out[-3] == "ended early: no errors left in train and validation"
+    assert "validation: 0 of 8 wrong after" in out[-2]
+
+
+def test_complete_training_has_nothing_to_do(capsys, small, tmp_path):
+    trained(capsys, "--epochs", "1", "--snapshots", str(tmp_path))
+    file = str(tmp_path / "last.safetensors")
+    code, out, _ = run(capsys, "train", "digits", "--epochs", "1", "--resume", file)
+    assert code == 0
+    assert out[0] == "already complete: nothing to do; train longer with a larger --epochs"
+    assert "of 11 wrong after 1 epoch, " in out[1]
+    assert out[2].startswith("numpy (")
+
+
+def test_resume_from_a_folder_names_the_file_in_it(capsys, tmp_path):
+    (tmp_path / "last.safetensors").touch()
+    code, _, err = run(capsys, "train", "digits", "--resume", str(tmp_path))
+    assert code == 2
+    assert f"is not a file; name {tmp_path / 'last.safetensors'};" in err
+
+
+def test_help_does_not_offer_what_comes_later(capsys):
+    _, out, _ = run(capsys, "train", "--help")
+    assert "fixed, the same bits everywhere, comes with a later version" in " ".join(" ".join(out).split())
+
+
+def test_training_is_loaded_for_train_alone():
+    code = "import sys, convgrad.cli; sys.exit('convgrad.training' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_folder_of_images_is_learned(capsys, tmp_path):
     image = pytest.importorskip("PIL.Image")
     for shade, name in ((40, "dark"), (200, "light")):
@@ -217,8 +276,11 @@ def test_digits_are_learned(capsys):
         (["frobnicate"], "frobnicate"),
         (["--frobnicate"], "COMMAND"),
         (["train"], "digits|mnist|FOLDER"),
-        (["train", "nowhere"], "got 'nowhere'"),
-        (["train", "digits", "--frobnicate"], "unknown argument '--frobnicate'"),
+        (["train", "nowhere"], "there is no folder 'nowhere'"),
+        (
+            ["train", "digits", "--frobnicate"],
+            "unrecognized arguments: --frobnicate; see convgrad train --help",
+        ),
         (["train", "digits", "--backend", "gpu"], "backend must be one of"),
         (["train", "digits", "--numerics", "slow"], "--numerics: invalid choice: 'slow'"),
         (["train", "digits", "--epochs", "0"], "--epochs: must be an integer from 1 to 1000000000, got '0'"),
@@ -231,11 +293,15 @@ def test_digits_are_learned(capsys):
         (["train", "digits", "--batch", str(10**30)], "--batch: must be an integer from 1 to 1000000000"),
         (["train", "digits", "--epochs", "9" * 5000], "got '999999999999...9999999999999'"),
         (["train", "digits", "--seed", str(2**64)], f"--seed: must be an integer from 0 to {2**64 - 1}"),
-        (["train", "x" * 5000], "got 'xxxxxxxxxxxx...xxxxxxxxxxxxx'"),
+        (["train", "x" * 5000], "no folder 'xxxxxxxxxxxx...xxxxxxxxxxxxx'"),
         (["train", "digits", "--resume", "x" * 5000], "is not a file"),
         (["train", "mnist", "--data", "x" * 5000], "is not a folder"),
         (["train", "digits", "--resume", "nowhere"], "--resume: 'nowhere' is not a file"),
         (["train", "mnist", "--data", "nowhere"], "--data: 'nowhere' is not a folder"),
+        (
+            ["train", "digits", "--numerics", "fixed"],
+            'convgrad: numerics "fixed" will come with a later version',
+        ),
         (["train", "digits", "--data", "."], "--data is for mnist, not for digits"),
         (["devices", "more"], "unknown argument 'more'"),
     ],
@@ -345,9 +411,8 @@ def test_module_is_the_command():
 def test_command_ends_with_its_exit_code_and_no_traceback():
     done = command("train", "nowhere")
     assert done.returncode == 2
-    assert (
-        done.stderr == "convgrad: what to learn must be digits, mnist or a folder of images, got 'nowhere'\n"
-    )
+    told = "what to learn must be digits, mnist or a folder of images; there is no folder 'nowhere'"
+    assert done.stderr == f"convgrad: {told}\n"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes as POSIX has them")

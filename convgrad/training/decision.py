@@ -73,11 +73,18 @@ class Decision:
     @property
     def complete(self) -> bool:
         """Whether training is over."""
+        full = self.max_epochs is not None and self.epoch >= self.max_epochs
+        return self.last is not None and (full or self.early is not None)
+
+    @property
+    def early(self) -> str | None:
+        """Why training need not go on to max_epochs, for people; None = it must."""
         if self.last is None or self.best is None:
-            return False
-        if self.max_epochs is not None and self.epoch >= self.max_epochs:
-            return True
-        return self.epoch - self.best.number >= self.fail_iterations or _faultless(self.last)
+            return None
+        if _faultless(self.last):
+            return "no errors left in train and validation"
+        vain = self.epoch - self.best.number
+        return f"{vain} epochs without improvement" if vain >= self.fail_iterations else None
 
     def state(self) -> dict[str, Any]:
         """What `restore` needs, as JSON can hold it."""

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol, Self, TextIO
 
 from convgrad.training.decision import Epoch
 from convgrad.training.loader import TRAIN, VALIDATION, Minibatch
+
+# Columns of a terminal from which on
+WIDE_TABLE = 70  # a line of the table tells of how many samples the errors are
+WITH_SPEED = 80  # the bar tells the speed
+WIDE_BAR = 100  # and of how many samples the errors are
 
 
 class Report(Protocol):
@@ -57,12 +63,13 @@ class Speed:
 
 
 class Table:
-    """Prints a table with a line per epoch."""
+    """Prints a table with a line per epoch, `width` wide at most, or 59 where that is less."""
 
-    def __init__(self, write: Callable[[str], Any]) -> None:
+    def __init__(self, write: Callable[[str], Any], width: int = 80) -> None:
         self.speed = Speed()
         self._write = write
         self._begun = False
+        self._wide = width >= WIDE_TABLE
 
     def minibatch(self, minibatch: Minibatch) -> None:
         """Count it."""
@@ -71,12 +78,17 @@ class Table:
     def epoch(self, epoch: Epoch) -> None:
         """Print its line."""
         if not self._begun:
-            self._write(_row("epoch", "train errors", "validation errors", "images/s", ""))
+            self._row("epoch", "train errors", "validation errors", "images/s", "")
             self._begun = True
-        train, validation = (_errors(epoch, name) for name in (TRAIN, VALIDATION))
+        train, validation = (_errors(epoch, name, wide=self._wide) for name in (TRAIN, VALIDATION))
         speed = f"{self.speed.images_per_second:.0f}" if self.speed.images else "-"
-        self._write(_row(str(epoch.number), train, validation, speed, "best" if epoch.improved else ""))
+        self._row(str(epoch.number), train, validation, speed, "best" if epoch.improved else "")
         self.speed.pause()
+
+    def _row(self, epoch: str, train: str, validation: str, speed: str, best: str) -> None:
+        width = 22 if self._wide else 17
+        row = f"{epoch:>5}  {train:>{width}}  {validation:>{width}}  {speed:>8}  {best}"
+        self._write(row.rstrip())
 
 
 class Bar:
@@ -93,14 +105,16 @@ class Bar:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         console = Console(file=file)
-        texts = (TextColumn(f"{{task.fields[{name}]}}") for name in ("epoch", "speed", "error"))
-        self._bar = Progress(BarColumn(), *texts, TimeRemainingColumn(), console=console, transient=True)
-        self._table = Table(lambda line: console.print(line, highlight=False, markup=False))
-        self._epochs = epochs
+        columns = BarColumn(bar_width=None), TextColumn("{task.description}"), TimeRemainingColumn()
+        self._bar = Progress(*columns, console=console, transient=True, expand=True)
+        line = partial(console.print, highlight=False, markup=False, no_wrap=True, overflow="crop")
+        self._table = Table(line, console.width)
+        self._epochs, self._width = epochs, console.width
+        self._texts = {"epoch": "", "speed": "", "errors": ""}
         images = sum(classes.values())
         at_first = images - classes[TRAIN] if done is None else 0  # the untrained net is evaluated too
         total = (epochs - (done or 0)) * images + at_first
-        self._task = self._bar.add_task("", total=total, epoch="", speed="", error="")
+        self._task = self._bar.add_task("", total=total)
 
     @property
     def speed(self) -> Speed:
@@ -110,15 +124,18 @@ class Bar:
     def minibatch(self, minibatch: Minibatch) -> None:
         """Move the bar."""
         self._table.minibatch(minibatch)
-        speed = f"{self.speed.images_per_second:.0f} images/s"
-        self._bar.update(self._task, advance=minibatch.size, speed=speed)
+        if self.speed.images and self._width >= WITH_SPEED:
+            self._texts["speed"] = f"{self.speed.images_per_second:.0f} images/s"
+        text = ", ".join(filter(None, self._texts.values()))
+        self._bar.update(self._task, advance=minibatch.size, description=text)
 
     def epoch(self, epoch: Epoch) -> None:
         """Print the epoch's line."""
         self._table.epoch(epoch)
         current = min(epoch.number + 1, self._epochs)
-        error = _errors(epoch, VALIDATION if VALIDATION in epoch.samples else TRAIN)
-        self._bar.update(self._task, epoch=f"epoch {current} of {self._epochs}", error=f"errors {error}")
+        judged = VALIDATION if VALIDATION in epoch.samples else TRAIN
+        self._texts["epoch"] = f"epoch {current} of {self._epochs}"
+        self._texts["errors"] = f"{judged} errors {_errors(epoch, judged, wide=self._width >= WIDE_BAR)}"
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -128,15 +145,11 @@ class Bar:
         self._bar.stop()
 
 
-def _row(epoch: str, train: str, validation: str, speed: str, best: str) -> str:
-    return f"{epoch:>5}  {train:>22}  {validation:>22}  {speed:>8}  {best}".rstrip()
-
-
-def _errors(epoch: Epoch, class_name: str) -> str:
-    """Wrong samples of all, and their part; or, where errors are not counted but measured, their mean."""
+def _errors(epoch: Epoch, class_name: str, *, wide: bool) -> str:
+    """Wrong samples, if wide of how many, and their part; or, where errors are measured, their mean."""
     if not epoch.samples.get(class_name):
         return "-"
     errors, samples = epoch.errors[class_name], epoch.samples[class_name]
     if isinstance(errors, int):
-        return f"{errors} of {samples} ({errors / samples:.2%})"
+        return f"{errors}{f' of {samples}' * wide} ({errors / samples:.2%})"
     return f"{errors / samples:.6g}"

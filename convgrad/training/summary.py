@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,17 @@ def summary(workflow: StandardWorkflow, images_per_second: float) -> dict[str, A
         "images_per_second": round(images_per_second, 1),
         "weights_sha256": weights_sha256(workflow.forwards),
     }
+
+
+def in_words(result: Mapping[str, Any], end: str | None) -> str:
+    """A summary for people. end: why training was over, None = it needs no word."""
+    number, speed = result["epochs"], result["images_per_second"]
+    errors = (
+        "validation: {validation_errors} of {validation_samples} wrong after {epochs} "
+        f"epoch{'s' * (number != 1)}, {{best_validation_errors}} at best"
+    )
+    where = f"{speed:.0f} images/s on " * (speed > 0) + "{backend} ({device}), weights {weights_sha256:.16}"
+    return "\n".join(filter(None, (end, errors.format_map(result), where.format_map(result))))
 
 
 def weights_sha256(forwards: Iterable[Any]) -> str:

@@ -26,7 +26,8 @@ def task(what: str, mnist_folder: str | PathLike[str] | None, seed: int) -> tupl
         return digits(seed), nets.digits()
     if not os.path.isdir(what):  # noqa: PTH112 - Path's raises where a name is too long
         raise BadFormatError(
-            f"what to learn must be digits, mnist or a folder of images, got {reprlib.repr(what)}"
+            "what to learn must be digits, mnist or a folder of images; "
+            f"there is no folder {reprlib.repr(what)}"
         )
     data = images(Path(what), seed)
     height, width, channels = data.train[0].shape[1:]

@@ -365,8 +365,15 @@ def test_deep_image_is_named(pictures):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["a/1.png", "a/2.png"], "must hold a sub-folder of PNG or JPEG files per class, two at least"),
-        (["a/1.png", "a/2.png", "b/1.png"], "b must hold two PNG or JPEG files at least, got 1"),
+        (
+            ["a/1.png", "a/2.png"],
+            "must hold a sub-folder of PNG or JPEG files per class, two at least; got 'a'$",
+        ),
+        (["1.png", "2.png"], "two at least; got none$"),
+        (
+            ["a/1.png", "a/2.png", "b/1.png"],
+            "b, whose images are a class, must hold two PNG or JPEG files at least, got 1",
+        ),
     ],
 )
 def test_too_little_is_refused(pictures, names, message):

@@ -30,6 +30,17 @@ def test_errors_of_minibatches_add_up():
     assert epoch.rate(VALIDATION) == 8 / 22
 
 
+def test_reason_of_an_early_end_is_told():
+    patient, perfect, full = Decision(fail_iterations=2), Decision(), Decision(max_epochs=1)
+    run(patient, [5, 6, 7])
+    run(perfect, [3, 0], train=0)
+    run(full, [5, 4])
+    assert [decision.complete for decision in (patient, perfect, full)] == [True] * 3
+    assert patient.early == "2 epochs without improvement"
+    assert perfect.early == "no errors left in train and validation"
+    assert full.early is Decision().early is None
+
+
 def test_each_epoch_counts_from_zero():
     judged = run(Decision(), [7, 6])
     assert [epoch.errors[VALIDATION] for epoch in judged] == [7, 6]

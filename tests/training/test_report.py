@@ -1,4 +1,5 @@
 import io
+import re
 import time
 
 import numpy as np
@@ -82,9 +83,29 @@ def test_table_leaves_judging_out_of_the_speed(clock):
     assert lines[-1].split() == ["2", "-", "-", "2"]
 
 
+def test_narrow_table_fits_60_columns():
+    lines = []
+    table = Table(lines.append, width=60)
+    table.epoch(epoch(0, validation=10, improved=True))
+    table.epoch(Epoch(1000, {TRAIN: 60000, VALIDATION: 10000}, {TRAIN: 60000, VALIDATION: 10000}, True))
+    assert lines[1].split() == ["0", "-", "10", "(90.91%)", "-", "best"]
+    assert max(map(len, lines)) < 60
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True
+
+
+@pytest.fixture(autouse=True)
+def columns(monkeypatch):
+    """Sets how wide a terminal is; 100 columns at first."""
+
+    def columns(number):
+        monkeypatch.setenv("COLUMNS", str(number))
+
+    columns(100)
+    return columns
 
 
 def test_bar_shows_speed_error_and_lines():
@@ -94,9 +115,22 @@ def test_bar_shows_speed_error_and_lines():
         bar._bar.refresh()
     shown = terminal.getvalue()
     assert all(
-        text in shown for text in ("validation errors", "images/s", "epoch 2 of 2", "errors ", "of 11")
+        text in shown
+        for text in ("validation errors  images/s", "epoch 2 of 2, ", " images/s, validation errors ")
     )
+    assert re.search(r"images/s, validation errors \d+ of 11 \(", shown)
     assert bar.speed.images == 2 * 25
+
+
+def test_bar_of_a_narrow_terminal_leaves_out_what_does_not_fit(columns):
+    columns(60)
+    terminal = Terminal()
+    with Bar(CLASSES, 2, terminal) as bar:
+        workflow(epochs=2, report=bar).run()
+        bar._bar.refresh()
+    lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue()))
+    assert any(re.search(r"epoch 2 of 2, validation errors \d+ \(\d+\.\d\d%\) ", line) for line in lines)
+    assert max(map(len, lines)) <= 60
 
 
 def test_bar_ends_full():

@@ -33,14 +33,19 @@ def _class_folders(folder: Path) -> list[Path]:
         raise BadFormatError(f"{folder} is not a folder")
     found = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if len(found) < 2:
-        raise BadFormatError(f"{folder} must hold a sub-folder of PNG or JPEG files per class, two at least")
+        names = ", ".join(repr(path.name) for path in found) or "none"
+        raise BadFormatError(
+            f"{folder} must hold a sub-folder of PNG or JPEG files per class, two at least; got {names}"
+        )
     return found
 
 
 def _files(folder: Path) -> list[Path]:
     found = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
     if len(found) < 2:
-        raise BadFormatError(f"{folder} must hold two PNG or JPEG files at least, got {len(found)}")
+        raise BadFormatError(
+            f"{folder}, whose images are a class, must hold two PNG or JPEG files at least, got {len(found)}"
+        )
     return found
 
 
