@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,10 @@ from convgrad.backends.numpy.conv import NumpyConv
 from convgrad.backends.numpy.pooling import NumpyPool
 from convgrad.backends.numpy.threads import Threads
 from convgrad.backends.numpy.update import NumpyUpdate
-from convgrad.errors import BadFormatError
+from convgrad.backends.settings import workspace_from_environment
 from convgrad.geometry.checks import DTYPES, whole
 from convgrad.interfaces import IBackend
 from convgrad.memory import DeviceArray
-
-DEFAULT_WORKSPACE = 64 << 20
 
 
 @implementer(IBackend)
@@ -29,7 +26,7 @@ class NumpyBackend:
 
     def __init__(self, *, threads: int | None = None) -> None:
         self.threads = Threads(None if threads is None else whole("threads", threads, least=1))
-        self.workspace = _workspace()
+        self.workspace = workspace_from_environment()
         self.device = f"CPU, {self.threads.count} threads, NumPy {np.__version__}"
         self.conv = NumpyConv(self)
         self.pool = NumpyPool(self)
@@ -69,11 +66,3 @@ class NumpyBackend:
 
     def __repr__(self) -> str:
         return f"NumpyBackend({self.device})"
-
-
-def _workspace() -> int:
-    """CONVGRAD_WORKSPACE in bytes, else 64 MiB."""
-    text = os.environ.get("CONVGRAD_WORKSPACE", str(DEFAULT_WORKSPACE))
-    if not text.isdecimal() or int(text) < 1:
-        raise BadFormatError(f"CONVGRAD_WORKSPACE must be a positive number of bytes, got {text!r}")
-    return int(text)

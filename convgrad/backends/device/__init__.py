@@ -1,0 +1,1 @@
+"""What OpenCL and CUDA have in common: plans, memory, operations; their drivers do the rest."""

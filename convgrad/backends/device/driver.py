@@ -1,0 +1,88 @@
+"""What the device layer wants of a runtime: OpenCL and CUDA each have one driver, and nothing else of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convgrad.errors import ConvgradError
+
+Triple = tuple[int, int, int]
+CPU, GPU = "cpu", "gpu"  # shapes of kernels
+SHAPES = (CPU, GPU)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What plans need to know of a device; sizes in bytes.
+
+    shape: which kernels suit it: "cpu" (one work-item per group, tiles of vectors) or "gpu" (groups with local
+    memory). vector: floats in a vector register. units: compute units. alignment: of parts of a buffer.
+    """
+
+    shape: str
+    vector: int
+    units: int
+    memory: int
+    max_allocation: int
+    local_memory: int
+    alignment: int
+    float64: bool
+
+
+class OutOfDeviceMemory(ConvgradError, MemoryError):
+    """The device has no room for `nbytes` more."""
+
+    def __init__(self, nbytes: int, available: int) -> None:
+        super().__init__(f"the device has no room for {nbytes} bytes; it has {available} in all")
+        self.nbytes = nbytes
+
+
+class Driver(Protocol):
+    """One device and its in-order queue. Memory is an object of the runtime, freed when nothing refers to it.
+
+    `name` is the backend's, `device` the device in words, `identity` names device, driver and versions for
+    caches of results.
+    """
+
+    name: str
+    device: str
+    identity: str
+    profile: Profile
+
+    def allocate(self, nbytes: int) -> Any:
+        """At least `nbytes` (> 0) of memory; raises OutOfDeviceMemory now, not at first use."""
+
+    def part(self, memory: Any, offset: int, nbytes: int) -> Any:
+        """A part of `memory`; offset is a multiple of the profile's alignment."""
+
+    def upload(self, host: NDArray[Any], memory: Any) -> None:
+        """Copy a C-contiguous array; when it returns, `host` may be changed."""
+
+    def download(self, memory: Any, host: NDArray[Any]) -> None:
+        """Copy into a C-contiguous array; waits for all that was launched before."""
+
+    def build(self, source: str, options: Sequence[str]) -> Any:
+        """A program; raises KernelBuildError with the log and the numbered source."""
+
+    def kernel(self, program: Any, name: str) -> Any:
+        """A new kernel object: not to be shared between threads."""
+
+    def launch(self, kernel: Any, groups: Triple, items: Triple, arguments: Sequence[Any]) -> Any:
+        """Enqueue; arguments are memory, None (a null pointer) and NumPy scalars. Returns an event."""
+
+    def seconds(self, event: Any) -> float:
+        """How long a launch took on the device; waits for it."""
+
+    def synchronize(self) -> None:
+        """Wait until all that was asked for is done."""
+
+
+def scalars(*values: int) -> tuple[np.int32, ...]:
+    """Arguments for kernel parameters of type int; refuses what does not fit."""
+    assert all(-(2**31) <= value < 2**31 for value in values), values
+    return tuple(np.int32(value) for value in values)

@@ -1,0 +1,17 @@
+"""What the environment says to every backend."""
+
+from __future__ import annotations
+
+import os
+
+from convgrad.errors import BadFormatError
+
+DEFAULT_WORKSPACE = 64 << 20
+
+
+def workspace_from_environment() -> int:
+    """CONVGRAD_WORKSPACE in bytes, else 64 MiB."""
+    text = os.environ.get("CONVGRAD_WORKSPACE", str(DEFAULT_WORKSPACE))
+    if not text.isdecimal() or int(text) < 1:
+        raise BadFormatError(f"CONVGRAD_WORKSPACE must be a positive number of bytes, got {text!r}")
+    return int(text)

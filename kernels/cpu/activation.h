@@ -1,0 +1,1 @@
+#define ACTIVATE(a, s) (s)

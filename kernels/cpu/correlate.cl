@@ -1,0 +1,129 @@
+/* Correlation for CPUs: out[cell, o] = sum over taps and inputs of src[cell + tap, input] * weights[o, tap, input].
+
+   See convgrad/backends/device/correlation.py for what the arguments mean and for which layers it serves.
+
+   src     images x rows x columns, `inputs` channels per group side by side; strides in elements
+   packed  group x block x tap x input x WIDTH weights, WIDTH outputs side by side, zeros past the last;
+           from zeros_start on, 256 zeros: what a cell sees through a tap that lies outside
+   out     one value per cell and output; strides in elements
+
+   One work-item per group. Group (t, block, group) owns the outputs of WIDTH = VECTORS * LANES channels at the
+   cells t * ROWS * TILES up to the next t, cells being counted over images, rows and columns.
+
+   Order: a chain per segment of taps or inputs, segments added up in turn. A segment's weights stay in the
+   first cache while TILES tiles of ROWS cells pass over them. */
+#include "prelude/common.h"
+#include "cpu/vector.h"
+#include "cpu/activation.h"
+
+#define WIDTH (VECTORS * LANES)
+#define TILES 4
+
+/* Places of a tile's cells in the source, counted from their tap 0, and whether all taps of all lie inside. */
+typedef struct {
+  INT64 place[ROWS];
+  int y[ROWS], x[ROWS];
+  int inside;
+} Cells;
+
+/* acc += chain over `count` inputs; from[r] points to the inputs of cell r, weights to those of WIDTH outputs. */
+FUNCTION void chain(VECTOR (*acc)[VECTORS], GLOBAL const REAL *const *from, GLOBAL const REAL *weights, int count) {
+  for (int k = 0; k < count; k++) {
+    VECTOR w[VECTORS];
+    UNROLL for (int v = 0; v < VECTORS; v++) w[v] = LOAD(weights + k * WIDTH + v * LANES);
+    UNROLL for (int r = 0; r < ROWS; r++) {
+      VECTOR a = (VECTOR)(from[r][k]);
+      UNROLL for (int v = 0; v < VECTORS; v++) acc[r][v] = fma(a, w[v], acc[r][v]);
+    }
+  }
+}
+
+KERNEL(1, 1, 1) void correlate(
+    GLOBAL const REAL *RESTRICT src, GLOBAL const REAL *RESTRICT packed, GLOBAL const REAL *RESTRICT bias,
+    GLOBAL REAL *RESTRICT out, INT64 zeros_start,
+    INT64 src_start, INT64 src_image, INT64 src_row, int src_column, int src_rows, int src_columns, int inputs,
+    int taps_y, int taps_x, int step_y, int step_x, int start_y, int start_x, int tap_y, int tap_x,
+    int nominal, int nominal_y, int nominal_x, int segment_taps, int segment_inputs,
+    int images, int rows, int columns,
+    INT64 out_start, INT64 out_image, INT64 out_row, int out_column, int outputs,
+    int has_bias, int activation, REAL alpha, REAL beta) {
+  int block = GROUP(1), group = GROUP(2), blocks = (outputs + WIDTH - 1) / WIDTH, taps = taps_y * taps_x;
+  INT64 count = (INT64)images * rows * columns, first = (INT64)GROUP(0) * ROWS * TILES;
+  int tiles = (int)min((INT64)TILES, (count - first + ROWS - 1) / ROWS);
+  GLOBAL const REAL *zeros = packed + zeros_start;
+  GLOBAL const REAL *weights = packed + (INT64)(group * blocks + block) * taps * inputs * WIDTH;
+  Cells cells[TILES];
+  INT64 target[TILES][ROWS];
+  VECTOR total[TILES][ROWS][VECTORS];
+
+  src += src_start + (INT64)group * inputs;
+  for (int t = 0; t < tiles; t++) {
+    cells[t].inside = 1;
+    for (int r = 0; r < ROWS; r++) {
+      INT64 cell = min(first + t * ROWS + r, count - 1); /* a tile that is not full computes the last one again */
+      int i = (int)(cell % columns), j = (int)(cell / columns % rows);
+      INT64 n = cell / columns / rows;
+      int y = j * step_y + start_y, x = i * step_x + start_x;
+      cells[t].y[r] = y;
+      cells[t].x[r] = x;
+      cells[t].place[r] = n * src_image + y * src_row + (INT64)x * src_column;
+      cells[t].inside &= y >= 0 && x >= 0 && y + (taps_y - 1) * tap_y < src_rows && x + (taps_x - 1) * tap_x < src_columns;
+      target[t][r] = out_start + n * out_image + j * out_row + (INT64)i * out_column;
+      for (int v = 0; v < VECTORS; v++) total[t][r][v] = (VECTOR)(0);
+    }
+  }
+
+  for (int begin = 0, end; begin < taps; begin = end) {
+    int segment = (nominal + begin / taps_x * nominal_y + begin % taps_x * nominal_x) / segment_taps;
+    for (end = begin + 1; end < taps; end++)
+      if ((nominal + end / taps_x * nominal_y + end % taps_x * nominal_x) / segment_taps != segment) break;
+    for (int from = 0; from < inputs; from += segment_inputs) {
+      int length = min(segment_inputs, inputs - from);
+      for (int t = 0; t < tiles; t++) {
+        VECTOR acc[ROWS][VECTORS];
+        UNROLL for (int r = 0; r < ROWS; r++)
+          UNROLL for (int v = 0; v < VECTORS; v++) acc[r][v] = (VECTOR)(0);
+        for (int tap = begin, ky = begin / taps_x, kx = begin % taps_x; tap < end; tap++) {
+          GLOBAL const REAL *sources[ROWS];
+          INT64 shift = ky * tap_y * src_row + (INT64)(kx * tap_x) * src_column + from;
+          if (cells[t].inside) {
+            UNROLL for (int r = 0; r < ROWS; r++) sources[r] = src + cells[t].place[r] + shift;
+          } else {
+            for (int r = 0; r < ROWS; r++) {
+              int y = cells[t].y[r] + ky * tap_y, x = cells[t].x[r] + kx * tap_x;
+              int inside = y >= 0 && y < src_rows && x >= 0 && x < src_columns;
+              sources[r] = inside ? src + cells[t].place[r] + shift : zeros;
+            }
+          }
+          chain(acc, sources, weights + ((INT64)tap * inputs + from) * WIDTH, length);
+          if (++kx == taps_x) { kx = 0; ky++; }
+        }
+        UNROLL for (int r = 0; r < ROWS; r++)
+          UNROLL for (int v = 0; v < VECTORS; v++) total[t][r][v] += acc[r][v];
+      }
+    }
+  }
+
+  int column = group * outputs + block * WIDTH, width = min(WIDTH, outputs - block * WIDTH);
+  REAL shifts[WIDTH];
+  for (int c = 0; c < WIDTH; c++) shifts[c] = has_bias && c < width ? bias[column + c] : R(0.0);
+  for (int t = 0; t < tiles; t++) {
+    int cells_here = (int)min((INT64)ROWS, count - first - t * ROWS);
+    for (int r = 0; r < cells_here; r++) {
+      REAL values[WIDTH];
+      GLOBAL REAL *to = out + target[t][r] + column;
+      for (int v = 0; v < VECTORS; v++) {
+        VECTOR value = total[t][r][v];
+        if (has_bias) value += LOAD(shifts + v * LANES);
+        value = alpha * ACTIVATE(activation, value);
+        STORE(value, values + v * LANES);
+      }
+      if (beta != 0)
+        for (int c = 0; c < width; c++) to[c] = values[c] + beta * to[c];
+      else if (width == WIDTH)
+        for (int v = 0; v < VECTORS; v++) STORE(LOAD(values + v * LANES), to + v * LANES);
+      else
+        for (int c = 0; c < width; c++) to[c] = values[c];
+    }
+  }
+}
