@@ -37,10 +37,10 @@ FUNCTION VALUE softplus_of(VALUE x) {
 typedef struct {
   VALUE rest, rest_low;
   INTS exponent;
-} REDUCED;
+} Reduced;
 
-FUNCTION REDUCED reduced(VALUE x) {
-  REDUCED result;
+FUNCTION Reduced reduced(VALUE x) {
+  Reduced result;
   const VALUE shifted = FMA(x, V(0x1.715476p+0), SHIFTER);
   const VALUE n = shifted - SHIFTER;
   const VALUE high = FMA(n, V(-0x1.62e400p-1), x);
@@ -65,33 +65,33 @@ FUNCTION VALUE power_of_two(INTS k) { return AS_VALUE((k + 127) << 23); }
 /* exp(x) = (high + low) * first * second, the latter two powers of two that never leave the normal range. */
 typedef struct {
   VALUE high, low, first, second;
-} EXPONENTIAL;
+} Exponential;
 
 /* For -105 <= x <= 90; a NaN gives NaN. */
-FUNCTION EXPONENTIAL exponential(VALUE x) {
-  EXPONENTIAL e;
-  const REDUCED x_reduced = reduced(x);
+FUNCTION Exponential exponential(VALUE x) {
+  Exponential e;
+  const Reduced x_reduced = reduced(x);
   const VALUE r = x_reduced.rest;
   const VALUE sum = V(1.0) + r;
   const VALUE lost = r - (sum - V(1.0));
   const VALUE rest = FMA(r * r, exp_tail(r), lost) + x_reduced.rest_low;
-  const INTS half = x_reduced.exponent >> 1;
+  const INTS part = x_reduced.exponent >> 1;
   e.high = sum + rest;
   e.low = rest - (e.high - sum);
-  e.first = power_of_two(half);
-  e.second = power_of_two(x_reduced.exponent - half);
+  e.first = power_of_two(part);
+  e.second = power_of_two(x_reduced.exponent - part);
   return e;
 }
 
 FUNCTION VALUE exp_of(VALUE x) {
   const VALUE above = SELECT(x, V(-105.0), x < V(-105.0));
-  const EXPONENTIAL e = exponential(SELECT(above, V(90.0), above > V(90.0)));
+  const Exponential e = exponential(SELECT(above, V(90.0), above > V(90.0)));
   return (e.high * e.first) * e.second;
 }
 
 FUNCTION VALUE expm1_of(VALUE x) {
   const VALUE above = SELECT(x, V(-20.0), x < V(-20.0));
-  const REDUCED x_reduced = reduced(SELECT(above, V(89.0), above > V(89.0)));
+  const Reduced x_reduced = reduced(SELECT(above, V(89.0), above > V(89.0)));
   const VALUE r = x_reduced.rest;
   const INTS k = x_reduced.exponent;
   const VALUE scale = power_of_two(SELECT(k, k - 1, k > 64)); /* 2^128 is no float: the last factor comes after */
@@ -119,7 +119,7 @@ FUNCTION VALUE small_tanh(VALUE x, VALUE square) {
 FUNCTION VALUE tanh_of(VALUE x) {
   const VALUE magnitude = SELECT(x, -x, x < V(0.0));
   const VALUE bounded = SELECT(magnitude, V(10.0), magnitude > V(10.0));
-  const EXPONENTIAL e = exponential(V(-2.0) * bounded);
+  const Exponential e = exponential(V(-2.0) * bounded);
   const VALUE power = (e.high * e.first) * e.second; /* 1 - 2 power / (1 + power) */
   const VALUE large = FMA(V(-2.0) * power, reciprocal(V(1.0) + power), V(1.0));
   const VALUE with_sign = SELECT(large, -large, x < V(0.0));
@@ -127,7 +127,7 @@ FUNCTION VALUE tanh_of(VALUE x) {
 }
 
 /* exp(-|x|), which is at most 1. */
-FUNCTION EXPONENTIAL falling(VALUE x) {
+FUNCTION Exponential falling(VALUE x) {
   const VALUE magnitude = SELECT(x, -x, x < V(0.0));
   return exponential(-SELECT(magnitude, V(105.0), magnitude > V(105.0)));
 }
@@ -135,7 +135,7 @@ FUNCTION EXPONENTIAL falling(VALUE x) {
 /* 1 / (1 + E) or E / (1 + E) with E = exp(-|x|), corrected by the remainder of the division; E keeps its second
    power of two back, so that a subnormal result rounds once. */
 FUNCTION VALUE sigmoid_of(VALUE x) {
-  const EXPONENTIAL e = falling(x);
+  const Exponential e = falling(x);
   const VALUE partial = e.high * e.first;
   const VALUE power = partial * e.second;
   const VALUE sum = V(1.0) + power;
@@ -148,7 +148,7 @@ FUNCTION VALUE sigmoid_of(VALUE x) {
   return SELECT(y, y * e.second, x < V(0.0));
 }
 
-/* (log(1 + f) - f + f^2 / 2) / f^2 ... as a chain down to -1/2 for -1/4 <= f <= 1/2. */
+/* (log(1 + f) - f) / f^2 for -1/4 <= f <= 1/2. */
 FUNCTION VALUE log1p_tail(VALUE f) {
   VALUE p = FMA(V(0x1.343c94p-5), f, V(-0x1.751bdcp-4));
   p = FMA(p, f, V(0x1.df23d6p-4));
@@ -171,7 +171,7 @@ FUNCTION VALUE log_of_one_and(VALUE power, VALUE low) {
 }
 
 FUNCTION VALUE softplus_of(VALUE x) {
-  const EXPONENTIAL e = falling(x);
+  const Exponential e = falling(x);
   const VALUE power = (e.high * e.first) * e.second, low = (e.low * e.first) * e.second;
   const VALUE y = log_of_one_and(power, low);
   return SELECT(x + y, y, x <= V(0.0));
