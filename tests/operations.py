@@ -13,6 +13,11 @@ def filled(backend, shape, dtype, value=np.nan):
     return backend.upload(np.full(shape, value, dtype))
 
 
+def uploaded(backend, *arrays):
+    """These arrays as buffers, on NumPy the arrays themselves; None stays None."""
+    return [None if array is None else backend.upload(array) for array in arrays]
+
+
 def host(backend, buffer):
     """The content of a buffer, None stays None."""
     if buffer is None:
@@ -34,13 +39,13 @@ def pool_geometry(case):
 
 def conv_forward(backend, x, weights, bias, geometry, **keywords):
     out = filled(backend, (len(x), *geometry.output_shape), x.dtype)
-    backend.conv.forward(*map(backend.upload, (x, weights, bias)), out, geometry, **keywords)
+    backend.conv.forward(*uploaded(backend, x, weights, bias), out, geometry, **keywords)
     return host(backend, out)
 
 
 def deconv_forward(backend, x, weights, bias, geometry, **keywords):
     out = filled(backend, (len(x), *geometry.input_shape), x.dtype)
-    backend.conv.deconv_forward(*map(backend.upload, (x, weights, bias)), out, geometry, **keywords)
+    backend.conv.deconv_forward(*uploaded(backend, x, weights, bias), out, geometry, **keywords)
     return host(backend, out)
 
 
@@ -61,8 +66,7 @@ def _backward(backend, name, arrays, shapes, geometry, old, keywords):
     gradients = [filled(backend, shape, arrays[2].dtype) for shape in shapes]
     if old is not None:
         gradients[0] = backend.upload(old.copy())
-    buffers = [None if array is None else backend.upload(array) for array in arrays]
-    getattr(backend.conv, name)(*buffers, ConvGradients(*gradients), geometry, **keywords)
+    getattr(backend.conv, name)(*uploaded(backend, *arrays), ConvGradients(*gradients), geometry, **keywords)
     return ConvGradients(*(host(backend, gradient) for gradient in gradients))
 
 
@@ -71,12 +75,11 @@ def pool_forward(backend, x, geometry, kind, *, batch=None):
     shape = (len(x), *geometry.output_shape)
     out = filled(backend, shape, x.dtype)
     offset = None if kind == "average" else filled(backend, shape, np.int64, -1)
-    backend.pool.forward(backend.upload(x), out, offset, geometry, kind, batch=batch)
+    backend.pool.forward(*uploaded(backend, x), out, offset, geometry, kind, batch=batch)
     return host(backend, out), host(backend, offset)
 
 
 def pool_backward(backend, err_output, offset, geometry, kind, *, batch=None):
     err_input = filled(backend, (len(err_output), *geometry.input_shape), err_output.dtype)
-    buffers = [None if array is None else backend.upload(array) for array in (err_output, offset)]
-    backend.pool.backward(*buffers, err_input, geometry, kind, batch=batch)
+    backend.pool.backward(*uploaded(backend, err_output, offset), err_input, geometry, kind, batch=batch)
     return host(backend, err_input)

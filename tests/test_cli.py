@@ -352,11 +352,11 @@ def by_hand(arrays):
 @pytest.mark.parametrize("transposed", [False, True])
 def test_weights_are_told_in_logical_order(transposed):
     layers = [LAYERS[0] | {"weights_transposed": transposed}, *LAYERS[1:]]
-    first, _, second, third = workflow(layers).forwards
+    first, _, second, third = workflow("numpy", layers).forwards
     logical = first.weights.mem.T if transposed else first.weights.mem
     assert logical.shape == (3, 12)
     others = [array for unit in (second, third) for array in (unit.weights.mem, unit.bias.mem)]
-    assert weights_sha256(workflow(layers).forwards) == by_hand([logical, first.bias.mem, *others])
+    assert weights_sha256(workflow("numpy", layers).forwards) == by_hand([logical, first.bias.mem, *others])
 
 
 # --- devices, version, the command itself

@@ -43,17 +43,24 @@ def loader(**keywords):
     return ArrayLoader(**(given | keywords))
 
 
-def workflow(layers=LAYERS, served=None, *, epochs=4, **keywords):
+def workflow(device, layers=LAYERS, served=None, *, epochs=4, **keywords):
+    """A small workflow, ready to run on a backend."""
     given = {"decision": {"max_epochs": epochs}, "lr_policy": POLICY} | keywords
     made = StandardWorkflow(layers, served or loader(), **given)
-    made.initialize("numpy")
+    made.initialize(device)
     return made
 
 
 def tensors(trained):
     """All that a workflow has learned and that it would keep, as bytes by name."""
     units = (*trained.forwards, *trained.gds)
-    return {f"{u.name}.{name}": array.mem.tobytes() for u in units for name, array in u.tensors().items()}
+    return {f"{u.name}.{name}": content(array) for u in units for name, array in u.tensors().items()}
+
+
+def content(array):
+    """The bytes of an Array, brought to the host."""
+    array.map_read()
+    return array.mem.tobytes()
 
 
 class Recorder:

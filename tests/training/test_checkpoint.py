@@ -8,21 +8,32 @@ from convgrad.training import snapshot
 from tests.training.nets_and_data import LAYERS, POLICY, Recorder, loader, samples, tensors, workflow
 
 
+def saved(device, folder):
+    """A snapshot after two epochs on a backend."""
+    made = workflow(device, epochs=2)
+    made.run()
+    made.save(folder / "two.safetensors")
+    return folder / "two.safetensors"
+
+
 @pytest.fixture
 def path(tmp_path):
-    """A snapshot after two epochs."""
-    made = workflow(epochs=2)
-    made.run()
-    made.save(tmp_path / "two.safetensors")
-    return tmp_path / "two.safetensors"
+    """A snapshot after two epochs on NumPy."""
+    return saved("numpy", tmp_path)
 
 
-def test_resumed_run_is_the_uninterrupted_run(path):
-    whole = workflow(epochs=5)
+@pytest.fixture
+def path_here(backend, tmp_path):
+    """A snapshot after two epochs on the test's own backend."""
+    return saved(backend, tmp_path)
+
+
+def test_resumed_run_is_the_uninterrupted_run(backend, path_here):
+    whole = workflow(backend, epochs=5)
     whole.run()
-    resumed = workflow(epochs=5, seed=1)
+    resumed = workflow(backend, epochs=5, seed=1)
 
-    resumed.resume(path)
+    resumed.resume(path_here)
     resumed.run()
 
     assert tensors(resumed) == tensors(whole)
@@ -31,7 +42,7 @@ def test_resumed_run_is_the_uninterrupted_run(path):
     assert resumed.random.state() == whole.random.state()
 
 
-def test_accumulators_are_resumed_too(tmp_path):
+def test_accumulators_are_resumed_too(backend, tmp_path):
     layers = [
         {
             "type": "conv",
@@ -45,7 +56,7 @@ def test_accumulators_are_resumed_too(tmp_path):
         {"type": "softmax", "output_sample_shape": 3, "gradient_moment": 0.3},
     ]
     layers[0] |= {"gd_alpha": 0.25, "gradient_moment": 0.9, "weights_transposed": True}
-    first, whole, resumed = (workflow(layers, epochs=epochs) for epochs in (1, 3, 3))
+    first, whole, resumed = (workflow(backend, layers, epochs=epochs) for epochs in (1, 3, 3))
     first.run()
     first.save(tmp_path / "x")
     whole.run()
@@ -55,19 +66,19 @@ def test_accumulators_are_resumed_too(tmp_path):
     assert "gd_conv_0_backward.accumulated_gradient_bias" in tensors(whole)
 
 
-def test_a_generator_in_use_goes_on(path):
-    made = workflow()
-    made.resume(path)
+def test_a_generator_in_use_goes_on(backend, path_here):
+    made = workflow(backend)
+    made.resume(path_here)
     drawn = made.random.uniform(0, 1, 3)
-    made.save(path)
-    again = workflow()
-    again.resume(path)
+    made.save(path_here)
+    again = workflow(backend)
+    again.resume(path_here)
     assert again.random.uniform(0, 1) not in drawn
-    assert again.random.state() != workflow().random.state()
+    assert again.random.state() != workflow(backend).random.state()
 
 
-def test_best_and_last_are_kept(tmp_path):
-    made = workflow(epochs=4, snapshots=tmp_path / "kept")
+def test_best_and_last_are_kept(backend, tmp_path):
+    made = workflow(backend, epochs=4, snapshots=tmp_path / "kept")
     made.run()
     last, best = (snapshot.read(tmp_path / "kept" / f"{name}.safetensors").state for name in ("last", "best"))
     assert last["decision"]["last"]["number"] == 4
@@ -78,13 +89,13 @@ def test_best_and_last_are_kept(tmp_path):
     ]
 
 
-def test_best_holds_the_weights_that_were_judged(tmp_path):
-    made = workflow(epochs=4, snapshots=tmp_path)
+def test_best_holds_the_weights_that_were_judged(backend, tmp_path):
+    made = workflow(backend, epochs=4, snapshots=tmp_path)
     made.run()
     number = made.decision.best.number
-    shorter = workflow(epochs=number)
+    shorter = workflow(backend, epochs=number)
     shorter.run()
-    best = workflow()
+    best = workflow(backend)
     best.resume(tmp_path / "best.safetensors")
     assert tensors(best) == tensors(shorter)
 
@@ -102,13 +113,13 @@ def test_interval_and_the_last_epoch(tmp_path, monkeypatch, interval, epochs, wr
         write(path, tensors, state)
 
     monkeypatch.setattr(snapshot, "write", noting)
-    workflow(epochs=epochs, snapshots={"folder": tmp_path, "interval": interval}).run()
+    workflow("numpy", epochs=epochs, snapshots={"folder": tmp_path, "interval": interval}).run()
     assert numbers == written
 
 
-def test_resuming_a_complete_run_does_nothing(path):
-    made = workflow(epochs=2)
-    made.resume(path)
+def test_resuming_a_complete_run_does_nothing(backend, path_here):
+    made = workflow(backend, epochs=2)
+    made.resume(path_here)
     before = tensors(made)
     made.run()
     assert tensors(made) == before
@@ -153,7 +164,7 @@ DOUBLE = {
     ],
 )
 def test_contradictions_are_named_and_change_nothing(path, arguments, message):
-    made = workflow(**arguments)
+    made = workflow("numpy", **arguments)
     before = tensors(made), made.iteration, made.decision.state(), made.random.state()
     with pytest.raises(SnapshotError, match=message):
         made.resume(path)
@@ -165,7 +176,7 @@ def test_numerics_must_agree(path):
     found.state.pop("format")
     snapshot.write(path, found.tensors, found.state | {"numerics": "fixed"})
     with pytest.raises(SnapshotError, match="numerics is 'fixed' there and 'fast' here"):
-        workflow().resume(path)
+        workflow("numpy").resume(path)
 
 
 @pytest.mark.parametrize("change", ["missing", "more", "shape", "dtype"])
@@ -179,7 +190,7 @@ def test_tensors_must_be_those_of_the_units(path, change):
     if change != "missing":
         kept[name] = {"more": tensor, "shape": tensor[:2], "dtype": tensor.astype(np.float64)}[change]
     snapshot.write(path, kept, state)
-    made = workflow()
+    made = workflow("numpy")
     before = tensors(made)
     with pytest.raises(SnapshotError, match=r"other\.weights|conv_tanh_0_forward\.bias"):
         made.resume(path)
@@ -190,7 +201,7 @@ def test_damaged_file_changes_nothing(path):
     content = bytearray(path.read_bytes())
     content[-3] ^= 4
     path.write_bytes(content)
-    made = workflow()
+    made = workflow("numpy")
     before = tensors(made)
     with pytest.raises(SnapshotError):
         made.resume(path)
@@ -200,25 +211,25 @@ def test_damaged_file_changes_nothing(path):
 def test_layers_that_json_cannot_hold_are_named_at_once(tmp_path):
     layers = [LAYERS[0] | {"->": {"rand": object()}}, *LAYERS[1:]]
     with pytest.raises(BadFormatError, match="layer 0 must be made of dicts"):
-        workflow(layers, snapshots=tmp_path)
+        workflow("numpy", layers, snapshots=tmp_path)
 
 
 def test_bad_interval_is_named(tmp_path):
     with pytest.raises(BadFormatError, match="interval must be at least 1, got 0"):
-        workflow(snapshots={"folder": tmp_path, "interval": 0})
+        workflow("numpy", snapshots={"folder": tmp_path, "interval": 0})
 
 
 def test_other_bad_arguments_are_named(tmp_path):
     with pytest.raises(BadFormatError, match="interval must be an integer, got '2'"):
-        workflow(snapshots={"folder": tmp_path, "interval": "2"})
-    for method in (workflow().save, workflow().resume):
+        workflow("numpy", snapshots={"folder": tmp_path, "interval": "2"})
+    for method in (workflow("numpy").save, workflow("numpy").resume):
         with pytest.raises(BadFormatError, match="path must be a path, got None"):
             method(None)
 
 
 @pytest.mark.parametrize(("steps", "inside"), [(0, False), (1, True), (5, True), (6, True), (12, True)])
 def test_inside_an_epoch_nothing_is_saved(tmp_path, steps, inside):
-    made = workflow()
+    made = workflow("numpy")
     for _ in range(steps):
         made.step()
     if inside:
@@ -229,27 +240,27 @@ def test_inside_an_epoch_nothing_is_saved(tmp_path, steps, inside):
     assert (tmp_path / "x").exists() is not inside
 
 
-def test_resuming_ends_what_was_inside_an_epoch(path):
-    made, resumed = workflow(), workflow()
+def test_resuming_ends_what_was_inside_an_epoch(backend, path_here):
+    made, resumed = workflow(backend), workflow(backend)
     for _ in range(8):
         made.step()
     for each in (made, resumed):
-        each.resume(path)
-    made.save(path)
+        each.resume(path_here)
+    made.save(path_here)
     for each in (made, resumed):
         each.run()
     assert tensors(made) == tensors(resumed)
     assert made.decision.state() == resumed.decision.state()
 
 
-def test_the_report_may_save_when_an_epoch_is_judged(tmp_path):
+def test_the_report_may_save_when_an_epoch_is_judged(backend, tmp_path):
     class Saver(Recorder):
         def epoch(self, epoch):
             made.save(tmp_path / str(epoch.number))
 
-    made = workflow(epochs=2, report=Saver())
+    made = workflow(backend, epochs=2, report=Saver())
     made.run()
-    resumed = workflow(epochs=2)
+    resumed = workflow(backend, epochs=2)
     resumed.resume(tmp_path / "1")
     resumed.run()
     assert tensors(resumed) == tensors(made)
@@ -263,7 +274,7 @@ def test_state_of_another_kind_changes_nothing(path, change):
     found = snapshot.read(path)
     found.state.pop("format")
     snapshot.write(path, found.tensors, found.state | change)
-    made = workflow()
+    made = workflow("numpy")
     before = tensors(made), made.iteration, made.decision.state(), made.random.state()
     with pytest.raises(SnapshotError, match="holds no state of a workflow"):
         made.resume(path)

@@ -111,7 +111,7 @@ def columns(monkeypatch):
 def test_bar_shows_speed_error_and_lines():
     terminal = Terminal()
     with Bar(CLASSES, 2, terminal) as bar:
-        workflow(epochs=2, report=bar).run()
+        workflow("numpy", epochs=2, report=bar).run()
         bar._bar.refresh()
     shown = terminal.getvalue()
     assert all(
@@ -126,7 +126,7 @@ def test_bar_of_a_narrow_terminal_leaves_out_what_does_not_fit(columns):
     columns(60)
     terminal = Terminal()
     with Bar(CLASSES, 2, terminal) as bar:
-        workflow(epochs=2, report=bar).run()
+        workflow("numpy", epochs=2, report=bar).run()
         bar._bar.refresh()
     lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue()))
     assert any(re.search(r"epoch 2 of 2, validation errors \d+ \(\d+\.\d\d%\) ", line) for line in lines)
@@ -135,17 +135,17 @@ def test_bar_of_a_narrow_terminal_leaves_out_what_does_not_fit(columns):
 
 def test_bar_ends_full():
     with Bar(loader().classes, 3, Terminal()) as bar:
-        workflow(epochs=3, report=bar).run()
+        workflow("numpy", epochs=3, report=bar).run()
         (task,) = bar._bar.tasks
     assert task.completed == task.total
 
 
 def test_bar_of_a_resumed_run_ends_full(tmp_path):
-    first = workflow(epochs=2)
+    first = workflow("numpy", epochs=2)
     first.run()
     first.save(tmp_path / "two")
     with Bar(loader().classes, 5, Terminal(), done=2) as bar:
-        resumed = workflow(epochs=5, report=bar)
+        resumed = workflow("numpy", epochs=5, report=bar)
         resumed.resume(tmp_path / "two")
         resumed.run()
         (task,) = bar._bar.tasks
@@ -153,5 +153,5 @@ def test_bar_of_a_resumed_run_ends_full(tmp_path):
 
 
 def test_silence_says_nothing(capsys):
-    workflow(epochs=1, report=Silence()).run()
+    workflow("numpy", epochs=1, report=Silence()).run()
     assert capsys.readouterr() == ("", "")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from zope.interface import implementer
 
 from convgrad.errors import BadFormatError
+from convgrad.interfaces import IBackend
 from convgrad.testing import assert_close
 from convgrad.units.dense import GradientDescent
 from tests.golden.steps import ACCUMULATED, FALLING_RATE_BIAS, FALLING_RATE_L1_L2, MOMENTUM, STEPS
 from tests.reference.update import update
-from tests.units.twins import DTYPES, PLAIN, Apart, conv_twins, host, nan, ran, ready
+from tests.units.twins import DTYPES, PLAIN, conv_twins, host, nan, ran, ready
 
 RATES = ("learning_rate", "weights_decay", "l1_vs_l2", "gradient_moment")
 NONE = {"weights_decay": 0.0}
@@ -166,12 +168,15 @@ def test_alpha_and_beta(backend, rng, beta):
     assert_close(host(gd.err_input), expected, length=18)
 
 
-class Faulty(Apart):
-    """Breaks down in the middle of a backward call."""
+@implementer(IBackend)
+class Faulty:
+    """A backend that breaks down at the end of a backward call."""
 
     def __init__(self, inner):
-        super().__init__(inner)
-        self.conv = self
+        self._inner, self.conv = inner, self
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
 
     def backward(self, *arguments, **keywords):
         self._inner.conv.backward(*arguments, **keywords)
