@@ -82,7 +82,7 @@ class Array:
         """Live on `backend` from now on; content on another one is brought to the host first."""
         if backend is not self._backend:
             self.map_write()
-            self._device = None
+            self._device, self._device_current = None, False
             self._backend = backend
 
     def map_read(self) -> None:

@@ -1,9 +1,15 @@
 /* Sums in the order of docs/numerics.md: gradients of a bias, and the end of the tree over partial sums.
 
-   VALUE is a vector of channels in CPU shape, one channel in GPU shape. */
+   CPU shape: LANES elements are summed side by side, one item per group. GPU shape: one element, 64 items. */
 #include "prelude/common.h"
 #include "lib/leaves.h"
-#include "lib/value.h"
+#include "lib/memory.h"
+
+#if LANES == 1
+#define ITEMS 64
+#else
+#define ITEMS 1
+#endif
 
 #define SIZE 1
 #include "lib/tree.h"
@@ -16,11 +22,11 @@
    partial  chunks x outputs
 
    Item (k / LANES) of work-group (., chunk) owns its channels of one chunk. Order: s = s + d per leaf, then the tree. */
-KERNEL(VALUE_ITEMS, 1, 1) void bias_gradient(
+KERNEL(ITEMS, 1, 1) void bias_gradient(
     GLOBAL const REAL *RESTRICT d, GLOBAL REAL *RESTRICT partial,
     INT64 d_start, INT64 d_image, INT64 d_row, int d_column, int images, int rows, int columns, int outputs,
     int leaf_images, int leaf_rows, int chunk_units, int chunk_bands, int first_chunk) {
-  int k = (GROUP(0) * VALUE_ITEMS + ITEM(0)) * LANES, number = first_chunk + GROUP(1), units = 0;
+  int k = (GROUP(0) * ITEMS + ITEM(0)) * LANES, number = first_chunk + GROUP(1), units = 0;
   Chunk chunk = chunk_of(number, images, rows, leaf_images, leaf_rows, chunk_units, chunk_bands);
   VALUE stack[DEPTH][SIZE];
   if (k >= outputs) return;
@@ -51,8 +57,8 @@ KERNEL(VALUE_ITEMS, 1, 1) void bias_gradient(
    partial  units x parts x size;  out  size
 
    An item owns LANES elements of out. */
-KERNEL(VALUE_ITEMS, 1, 1) void tree(GLOBAL const REAL *RESTRICT partial, GLOBAL REAL *RESTRICT out, int units, int parts, INT64 size) {
-  INT64 e = ((INT64)GROUP(0) * VALUE_ITEMS + ITEM(0)) * LANES;
+KERNEL(ITEMS, 1, 1) void tree(GLOBAL const REAL *RESTRICT partial, GLOBAL REAL *RESTRICT out, int units, int parts, INT64 size) {
+  INT64 e = ((INT64)GROUP(0) * ITEMS + ITEM(0)) * LANES;
   VALUE stack[DEPTH][SIZE];
   int done = 0;
   if (e >= size) return;

@@ -13,8 +13,8 @@
    Order: a chain per segment of taps or inputs, segments added up in turn. A segment's weights stay in the
    first cache while TILES tiles of ROWS cells pass over them. */
 #include "prelude/common.h"
-#include "cpu/vector.h"
-#include "cpu/activation.h"
+#include "lib/memory.h"
+#include "lib/activation.h"
 
 #define WIDTH (VECTORS * LANES)
 #define TILES 4
@@ -27,12 +27,12 @@ typedef struct {
 } Cells;
 
 /* acc += chain over `count` inputs; from[r] points to the inputs of cell r, weights to those of WIDTH outputs. */
-FUNCTION void chain(VECTOR (*acc)[VECTORS], GLOBAL const REAL *const *from, GLOBAL const REAL *weights, int count) {
+FUNCTION void chain(VALUE (*acc)[VECTORS], GLOBAL const REAL *const *from, GLOBAL const REAL *weights, int count) {
   for (int k = 0; k < count; k++) {
-    VECTOR w[VECTORS];
+    VALUE w[VECTORS];
     UNROLL for (int v = 0; v < VECTORS; v++) w[v] = LOAD(weights + k * WIDTH + v * LANES);
     UNROLL for (int r = 0; r < ROWS; r++) {
-      VECTOR a = (VECTOR)(from[r][k]);
+      VALUE a = (VALUE)(from[r][k]);
       UNROLL for (int v = 0; v < VECTORS; v++) acc[r][v] = fma(a, w[v], acc[r][v]);
     }
   }
@@ -54,7 +54,7 @@ KERNEL(1, 1, 1) void correlate(
   GLOBAL const REAL *weights = packed + (INT64)(group * blocks + block) * taps * inputs * WIDTH;
   Cells cells[TILES];
   INT64 target[TILES][ROWS];
-  VECTOR total[TILES][ROWS][VECTORS];
+  VALUE total[TILES][ROWS][VECTORS];
 
   src += src_start + (INT64)group * inputs;
   for (int t = 0; t < tiles; t++) {
@@ -69,7 +69,7 @@ KERNEL(1, 1, 1) void correlate(
       cells[t].place[r] = n * src_image + y * src_row + (INT64)x * src_column;
       cells[t].inside &= y >= 0 && x >= 0 && y + (taps_y - 1) * tap_y < src_rows && x + (taps_x - 1) * tap_x < src_columns;
       target[t][r] = out_start + n * out_image + j * out_row + (INT64)i * out_column;
-      for (int v = 0; v < VECTORS; v++) total[t][r][v] = (VECTOR)(0);
+      for (int v = 0; v < VECTORS; v++) total[t][r][v] = (VALUE)(0);
     }
   }
 
@@ -80,9 +80,9 @@ KERNEL(1, 1, 1) void correlate(
     for (int from = 0; from < inputs; from += segment_inputs) {
       int length = min(segment_inputs, inputs - from);
       for (int t = 0; t < tiles; t++) {
-        VECTOR acc[ROWS][VECTORS];
+        VALUE acc[ROWS][VECTORS];
         UNROLL for (int r = 0; r < ROWS; r++)
-          UNROLL for (int v = 0; v < VECTORS; v++) acc[r][v] = (VECTOR)(0);
+          UNROLL for (int v = 0; v < VECTORS; v++) acc[r][v] = (VALUE)(0);
         for (int tap = begin, ky = begin / taps_x, kx = begin % taps_x; tap < end; tap++) {
           GLOBAL const REAL *sources[ROWS];
           INT64 shift = ky * tap_y * src_row + (INT64)(kx * tap_x) * src_column + from;
@@ -113,7 +113,7 @@ KERNEL(1, 1, 1) void correlate(
       REAL values[WIDTH];
       GLOBAL REAL *to = out + target[t][r] + column;
       for (int v = 0; v < VECTORS; v++) {
-        VECTOR value = total[t][r][v];
+        VALUE value = total[t][r][v];
         if (has_bias) value += LOAD(shifts + v * LANES);
         value = alpha * ACTIVATE(activation, value);
         STORE(value, values + v * LANES);

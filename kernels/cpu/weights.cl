@@ -10,23 +10,22 @@
    Order: a chain per leaf over images, rows and columns ascending, taps outside the image left out; leaves summed as
    a tree. */
 #include "prelude/common.h"
-#include "cpu/vector.h"
+#include "lib/memory.h"
 #include "lib/leaves.h"
 
-#define VALUE VECTOR
 #define SIZE (ROWS * VECTORS)
 #include "lib/tree.h"
 
 #define WIDTH (VECTORS * LANES)
-#define DEPTH 18 /* of the stack: chunks of up to 2**8 units of up to 2**8 bands */
+#define DEPTH 34 /* of the stack: chunks of up to 2**16 units of up to 2**16 bands */
 
-/* acc += chain over `count` positions; k[r] is the place of kernel r beside d. */
-FUNCTION void chain(VECTOR *acc, GLOBAL const REAL *d, int d_step, const INT64 *k, GLOBAL const REAL *x, int x_step, int count) {
+/* acc += chain over `count` positions; places[r] is where kernel r lies beside d. */
+FUNCTION void chain(VALUE *acc, GLOBAL const REAL *d, int d_step, const INT64 *places, GLOBAL const REAL *x, int x_step, int count) {
   for (int i = 0; i < count; i++) {
-    VECTOR values[VECTORS];
+    VALUE values[VECTORS];
     UNROLL for (int v = 0; v < VECTORS; v++) values[v] = LOAD(x + v * LANES);
     UNROLL for (int r = 0; r < ROWS; r++) {
-      VECTOR a = (VECTOR)(d[k[r]]);
+      VALUE a = (VALUE)(d[places[r]]);
       UNROLL for (int v = 0; v < VECTORS; v++) acc[r * VECTORS + v] = fma(a, values[v], acc[r * VECTORS + v]);
     }
     d += d_step;
@@ -51,15 +50,15 @@ KERNEL(1, 1, 1) void weight_gradient(
     INT64 out_chunk, INT64 out_group, int out_kernel, int out_tap, int out_channel) {
   int blocks = (inputs + WIDTH - 1) / WIDTH, block = GROUP(1) % blocks;
   int tap = GROUP(1) / blocks % (taps_y * taps_x), group = GROUP(1) / blocks / (taps_y * taps_x);
-  int kernel = GROUP(0) * ROWS, channel = min(block * WIDTH, x_width - WIDTH);
+  int k = GROUP(0) * ROWS, channel = min(block * WIDTH, x_width - WIDTH);
   int shift_y = start_y + tap / taps_x * tap_y, shift_x = start_x + tap % taps_x * tap_x;
   int left = first_inside(0, step_x, shift_x), count = end_inside(columns, step_x, shift_x, x_columns) - left;
   Chunk chunk = chunk_of(first_chunk + GROUP(2), images, rows, leaf_images, leaf_rows, chunk_units, chunk_bands);
-  VECTOR stack[DEPTH][SIZE];
+  VALUE stack[DEPTH][SIZE];
   INT64 places[ROWS];
   int units = 0;
 
-  for (int r = 0; r < ROWS; r++) places[r] = min(kernel + r, outputs - 1);
+  for (int r = 0; r < ROWS; r++) places[r] = min(k + r, outputs - 1);
   d += d_start + (INT64)group * outputs + (INT64)left * d_column;
   x += x_start + (INT64)group * x_width + channel + shift_y * x_row + (INT64)(left * step_x + shift_x) * x_column;
   for (int unit = chunk.unit; unit < chunk.unit_end; unit++) {
@@ -67,25 +66,25 @@ KERNEL(1, 1, 1) void weight_gradient(
     for (int band = chunk.band; band < chunk.band_end; band++) {
       int last = min(rows, (band + 1) * leaf_rows);
       int from = first_inside(band * leaf_rows, step_y, shift_y), end = end_inside(last, step_y, shift_y, x_rows);
-      VECTOR acc[SIZE];
-      UNROLL for (int i = 0; i < SIZE; i++) acc[i] = (VECTOR)(0);
+      VALUE acc[SIZE];
+      UNROLL for (int i = 0; i < SIZE; i++) acc[i] = (VALUE)(0);
       for (int n = unit * leaf_images; n < min(images, (unit + 1) * leaf_images); n++)
         for (int row = from; row < end; row++)
           chain(acc, d + n * d_image + row * d_row, d_column, places, x + n * x_image + row * step_y * x_row, step_x * x_column, count);
       top = push(stack, top, band - chunk.band, acc);
     }
     finish(stack, units, top);
-    VECTOR node[SIZE];
+    VALUE node[SIZE];
     for (int i = 0; i < SIZE; i++) node[i] = stack[units][i];
     units = push(stack, units, unit - chunk.unit, node);
   }
   finish(stack, 0, units);
 
   partial += (first_chunk + GROUP(2)) * out_chunk + group * out_group + (INT64)tap * out_tap;
-  for (int r = 0; r < ROWS && kernel + r < outputs; r++) {
+  for (int r = 0; r < ROWS && k + r < outputs; r++) {
     REAL values[WIDTH];
     for (int v = 0; v < VECTORS; v++) STORE(stack[0][r * VECTORS + v] + R(0.0), values + v * LANES);
     for (int c = block * WIDTH; c < min(inputs, (block + 1) * WIDTH); c++)
-      partial[(INT64)(kernel + r) * out_kernel + (INT64)c * out_channel] = values[c - channel];
+      partial[(INT64)(k + r) * out_kernel + (INT64)c * out_channel] = values[c - channel];
   }
 }

@@ -94,7 +94,7 @@ def pack(correlation: Correlation, tile: Tile, dtype: Dtype, weights: Weights, s
         *scalars(y.first * width + x.first, y.skip * width, x.skip, y.taps, x.taps),
         *scalars(correlation.inputs, correlation.outputs, tile.width),
     )
-    groups = -(-correlation.inputs // 64), max(1, correlation.taps), correlation.groups * blocks
+    groups = -(-correlation.taps * correlation.inputs // 64), blocks, correlation.groups
     kernel = Kernel("pack.cl", "pack_weights", (f"DOUBLE={int(dtype.itemsize == 8)}",))
     return Launch(kernel, groups, (64, 1, 1), arguments)
 

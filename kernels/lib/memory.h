@@ -1,17 +1,15 @@
-/* VALUE: a vector of LANES elements where a program of CPU shape defines LANES, else one element. */
-#ifndef LIB_VALUE_H
-#define LIB_VALUE_H
+/* Loads and stores of VALUEs (lib/lanes.h). */
+#ifndef LIB_MEMORY_H
+#define LIB_MEMORY_H
 
-#ifdef LANES
-#include "cpu/vector.h"
-#define VALUE VECTOR
-#define VALUE_ITEMS 1
-#else
-#define LANES 1
-#define VALUE REAL
+#include "lib/lanes.h"
+
+#if LANES == 1
 #define LOAD(source) (*(source))
 #define STORE(value, target) (*(target) = (value))
-#define VALUE_ITEMS 64
+#else
+#define LOAD(source) JOIN(vload, LANES)(0, source)
+#define STORE(value, target) JOIN(vstore, LANES)(value, 0, target)
 #endif
 
 /* Up to LANES elements from `source`; what lies past `count` is not read and counts as zero. */
@@ -22,6 +20,7 @@ FUNCTION VALUE load_part(GLOBAL const REAL *source, INT64 count) {
   return LOAD(lanes);
 }
 
+/* Those of the LANES elements that lie before `count`. */
 FUNCTION void store_part(VALUE value, GLOBAL REAL *target, INT64 count) {
   REAL lanes[LANES];
   if (count >= LANES) {

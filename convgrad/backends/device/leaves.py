@@ -1,0 +1,124 @@
+"""Leaves and chunks: how sums over images and positions are cut, see docs/numerics.md.
+
+A *unit* is one image, cut into *bands* of rows, or several whole images that make one leaf. A *chunk* is a power of
+two of units or, inside of one unit, of bands: a node of the tree, which one launch computes as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+POSITIONS = 256  # of a leaf, at most, unless one row has more
+CHUNK = 2048  # positions of a chunk, about: fewer cost memory, more are less to share between work-groups
+LARGEST = 2**16  # units, and bands, of a chunk: kernels hold its nodes in a stack
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """The leaves of a sum over `images` of `rows` x `columns` positions."""
+
+    images: int
+    rows: int
+    columns: int
+
+    @property
+    def leaf_images(self) -> int:
+        """Images of a leaf."""
+        size = self.rows * self.columns
+        return max((n for n in (1, 2, 4, 8, 16) if n * size <= POSITIONS), default=1)
+
+    @property
+    def leaf_rows(self) -> int:
+        """Rows of a leaf."""
+        if self.rows * self.columns <= POSITIONS:
+            return self.rows
+        return max(1, POSITIONS // self.columns)
+
+    @property
+    def units(self) -> int:
+        """Units of all images."""
+        return -(-self.images // self.leaf_images)
+
+    @property
+    def bands(self) -> int:
+        """Bands of a unit."""
+        return -(-self.rows // self.leaf_rows)
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Leaves in chunks of `units` units or, where that is 1, of `bands` bands."""
+
+    leaves: Leaves
+    units: int
+    bands: int
+
+    @property
+    def parts(self) -> int:
+        """Chunks of a unit; 1 where a chunk holds whole units."""
+        return -(-self.leaves.bands // self.bands)
+
+    @property
+    def groups(self) -> int:
+        """Chunks, or units that are cut into parts."""
+        return -(-self.leaves.units // self.units)
+
+    @property
+    def count(self) -> int:
+        """All chunks."""
+        return self.groups * self.parts
+
+    @property
+    def images(self) -> int:
+        """Images of a chunk, or of the unit that it is a part of."""
+        return self.units * self.leaves.leaf_images
+
+    def span(self, first: int, last: int) -> tuple[range, range]:
+        """(images, rows) of the chunks from `first` up to `last`, which are of one unit or make whole units."""
+        leaves, parts = self.leaves, self.parts
+        images = range(first // parts * self.images, min(leaves.images, -(-last // parts) * self.images))
+        if first // parts != (last - 1) // parts or parts == 1:
+            return images, range(leaves.rows)
+        height = self.bands * leaves.leaf_rows
+        return images, range(first % parts * height, min(leaves.rows, ((last - 1) % parts + 1) * height))
+
+    def blocks(self, limit: int, chunks: range) -> Iterator[tuple[int, int]]:
+        """`chunks` in runs of at most `limit`, each inside of one unit or of whole units."""
+        parts = self.parts
+        step = limit // parts * parts if limit >= parts else limit
+        first = chunks.start
+        while first < chunks.stop:
+            end_of_unit = (first // parts + 1) * parts
+            last = min(first + step, chunks.stop) if step >= parts else min(first + step, end_of_unit)
+            yield first, last
+            first = last
+
+
+def chunkings(leaves: Leaves) -> Iterator[Chunks]:
+    """All chunkings, from single leaves to one chunk for all, or as large as chunks may be."""
+    bands = 1
+    while bands < leaves.bands and bands < LARGEST:
+        yield Chunks(leaves, 1, bands)
+        bands *= 2
+    units = 1
+    while True:
+        yield Chunks(leaves, units, bands)
+        if units >= leaves.units or units >= LARGEST or bands < leaves.bands:
+            return
+        units *= 2
+
+
+def chosen(leaves: Leaves, node_bytes: int, budget: int) -> Chunks:
+    """The chunking of about CHUNK positions; a coarser one where its nodes take more than `budget` bytes.
+
+    The nodes of a single chunk take none: it is the sum.
+    """
+    height = leaves.leaf_rows * leaves.leaf_images * leaves.columns
+    found = None
+    for found in chunkings(leaves):  # noqa: B007  # the last one serves where none fits
+        positions = found.bands * found.units * height
+        if found.count == 1 or (positions >= CHUNK and found.count * node_bytes <= budget):
+            break
+    assert found is not None
+    return found

@@ -1,1 +1,0 @@
-#define ACTIVATE(a, s) (s)
