@@ -1,4 +1,4 @@
-"""Random data that is the same from run to run."""
+"""What does not depend on the machine: random data, and the backend of calls that name none."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ else:
     # The same examples in every run; no deadline, since a busy machine is not a fault.
     hypothesis.settings.register_profile("convgrad", derandomize=True, deadline=None)
     hypothesis.settings.load_profile("convgrad")
+
+
+@pytest.fixture(autouse=True)
+def numpy_unless_named(monkeypatch):
+    """A test that neither takes the fixture `backend` nor names one runs on NumPy, whatever devices there are."""
+    monkeypatch.setenv("CONVGRAD_BACKEND", "numpy")
 
 
 @pytest.fixture
