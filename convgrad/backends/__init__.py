@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from convgrad.errors import BackendUnavailable, BadFormatError
@@ -17,7 +17,8 @@ from convgrad.interfaces import IBackend
 AUTO_ORDER = ("cuda", "opencl", "numpy")
 
 _lock = threading.Lock()
-_open: dict[str, Any] = {}  # backends hold devices and worker threads: one of each name is enough
+_open: dict[str, Any] = {}  # by full name; backends hold devices and worker threads: one of each is enough
+_chosen: dict[str, str] = {}  # what "auto" means in this process
 if hasattr(os, "register_at_fork"):  # a child must not inherit the lock while another thread holds it
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
@@ -33,7 +34,9 @@ class Availability(NamedTuple):
 def get(backend: Any = None) -> Any:
     """The backend of this name, opened at first use; a backend object is returned as it is.
 
-    Raises BackendUnavailable when it is known but missing, BadFormatError when it is not known.
+    "opencl" gives the same object as the full name of the device that it stands for. Raises
+    BackendUnavailable when the backend is known but missing, BadFormatError when it is not known, and
+    RuntimeError in a process that was forked after a device of that kind was opened.
     """
     if backend is None:
         backend = os.environ.get("CONVGRAD_BACKEND") or "auto"
@@ -43,10 +46,7 @@ def get(backend: Any = None) -> Any:
         return backend
     if backend == "auto":
         return _first_present()
-    with _lock:
-        if backend not in _open:
-            _open[backend] = _opener(backend)(backend)
-        return _open[backend]
+    return _opener(backend)(backend)
 
 
 def available() -> list[Availability]:
@@ -57,21 +57,38 @@ def available() -> list[Availability]:
 def _availability(name: str) -> Availability:
     try:
         return Availability(name, True, get(name).device)
-    except BackendUnavailable as reason:
+    except RuntimeError as reason:  # BackendUnavailable, or that the process was forked
         return Availability(name, False, str(reason))
 
 
 def _first_present() -> Any:
-    for name in AUTO_ORDER[:-1]:
+    if "auto" not in _chosen:
+        _chosen["auto"] = _choice()
+    return get(_chosen["auto"])
+
+
+def _choice() -> str:
+    for name in _candidates():
         try:
-            return get(name)
+            backend = get(name)
         except BackendUnavailable:
             continue
-    return get(AUTO_ORDER[-1])
+        return str(backend.name)
+    return AUTO_ORDER[-1]
+
+
+def _candidates() -> Iterator[str]:
+    """Devices in the order of "auto"."""
+    yield "cuda"
+    try:
+        from convgrad.backends import opencl
+    except BackendUnavailable:
+        return
+    yield from opencl.names()
 
 
 def _opener(name: str) -> Callable[[str], Any]:
-    openers = {"numpy": _open_numpy, "opencl": _not_yet, "cuda": _not_yet}
+    openers = {"numpy": _get_numpy, "opencl": _get_opencl, "cuda": _not_yet}
     family, _, device = name.partition(":")
     if family not in openers or (family == "numpy" and device):
         raise BadFormatError(
@@ -80,10 +97,23 @@ def _opener(name: str) -> Callable[[str], Any]:
     return openers[family]
 
 
-def _open_numpy(name: str) -> Any:
+def _get_numpy(name: str) -> Any:
     from convgrad.backends.numpy import NumpyBackend
 
-    return NumpyBackend()
+    return _kept(name, lambda _: NumpyBackend())
+
+
+def _get_opencl(name: str) -> Any:
+    from convgrad.backends import opencl
+
+    return _kept(opencl.full_name(name), opencl.open_backend)
+
+
+def _kept(full_name: str, opening: Callable[[str], Any]) -> Any:
+    with _lock:
+        if full_name not in _open:
+            _open[full_name] = opening(full_name)
+        return _open[full_name]
 
 
 def _not_yet(name: str) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from convgrad.errors import BadFormatError
+from convgrad.geometry.checks import option
 
 DEFAULT_WORKSPACE = 64 << 20
 
@@ -15,3 +17,9 @@ def workspace_from_environment() -> int:
     if not text.isdecimal() or int(text) < 1:
         raise BadFormatError(f"CONVGRAD_WORKSPACE must be a positive number of bytes, got {text!r}")
     return int(text)
+
+
+def choice_from_environment(variable: str, choices: Sequence[str]) -> str | None:
+    """What `variable` says, one of `choices`; None where it is not set or empty."""
+    text = os.environ.get(variable)
+    return option(variable, text, choices) if text else None

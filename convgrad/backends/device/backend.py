@@ -60,6 +60,7 @@ class DeviceBackend:
         """See IBackend."""
         if buffer is None:
             buffer = self.empty(host.shape, host.dtype)
+        assert (host.shape, host.dtype) == (buffer.shape, buffer.dtype)
         self.executor.check_process()
         if buffer.nbytes:
             self.driver.upload(np.ascontiguousarray(host), buffer.memory)

@@ -51,7 +51,10 @@ class Scratch:
         self._parts: dict[tuple[int, int], Any] = {}
 
     def parts(self, wanted: Sequence[tuple[str, int]]) -> dict[str, Any]:
-        """Memory for each (role, bytes), which stays good until the next call; OutOfDeviceMemory keeps the old."""
+        """Memory for each (role, bytes), which stays good until the next call; None for 0 bytes.
+
+        After OutOfDeviceMemory there is no memory, and the next call starts anew.
+        """
         places, end = {}, 0
         for role, nbytes in wanted:
             places[role] = end, nbytes
@@ -71,6 +74,8 @@ class Scratch:
         self._memory, self._size = None, 0
 
     def _part(self, offset: int, nbytes: int) -> Any:
+        if not nbytes:
+            return None
         key = offset, nbytes
         if key not in self._parts:
             if len(self._parts) >= 1024:

@@ -1,4 +1,4 @@
-"""What the device layer wants of a runtime: OpenCL and CUDA each have one driver, and nothing else of theirs."""
+"""What the device layer wants of a runtime: OpenCL and CUDA each have one driver, and nothing else."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ SHAPES = (CPU, GPU)
 class Profile:
     """What plans need to know of a device; sizes in bytes.
 
-    shape: which kernels suit it: "cpu" (one work-item per group, tiles of vectors) or "gpu" (groups with local
-    memory). vector: floats in a vector register. units: compute units. alignment: of parts of a buffer.
+    shape: which kernels suit it: "cpu" (one work-item per group, tiles of vectors) or "gpu" (groups with
+    local memory). vector: floats in a vector register. units: compute units. alignment: of parts of a buffer.
+    groups: of one launch, at most, along x, y, z.
     """
 
     shape: str
@@ -32,13 +33,14 @@ class Profile:
     local_memory: int
     alignment: int
     float64: bool
+    groups: Triple = (2**31 - 1, 2**31 - 1, 2**31 - 1)  # kernels count them in int
 
 
-class OutOfDeviceMemory(ConvgradError, MemoryError):
-    """The device has no room for `nbytes` more."""
+class OutOfDeviceMemory(ConvgradError, MemoryError):  # noqa: N818  # as MemoryError itself
+    """The device has no room for `nbytes` more; it has `available` in all."""
 
-    def __init__(self, nbytes: int, available: int) -> None:
-        super().__init__(f"the device has no room for {nbytes} bytes; it has {available} in all")
+    def __init__(self, nbytes: int, available: int, details: str = "") -> None:
+        super().__init__(f"the device has no room for {nbytes} bytes; it has {available} in all{details}")
         self.nbytes = nbytes
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,10 +11,13 @@ import numpy as np
 
 from convgrad.backends.device.buffers import Buffer, Scratch
 from convgrad.backends.device.driver import Driver, OutOfDeviceMemory
-from convgrad.backends.device.plan import Argument, Plan
+from convgrad.backends.device.plan import Argument, Launch, Plan
+from convgrad.backends.device.process import Process
 from convgrad.backends.device.programs import Programs
+from convgrad.errors import ConvgradError
 
-Planner = Callable[[int], Plan]  # the plan of an operation that uses at most so many bytes of scratch, if it can
+_Events = list[tuple[str, Any]]  # (kernel, event)
+Planner = Callable[[int], Plan]  # the plan of an operation for so many bytes of scratch at most, if it can
 
 
 class Timing(list[tuple[str, float]]):
@@ -23,29 +25,38 @@ class Timing(list[tuple[str, float]]):
 
 
 class Executor:
-    """One device's queue: a thread that runs a plan has it, with its scratch memory, for itself until it is enqueued."""
+    """One device's queue and scratch memory; a thread has both for itself until its plan is enqueued."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.programs = Programs(driver)
         self._scratch = Scratch(driver)
         self._lock = threading.Lock()
-        self._process = os.getpid()
-        self._events: list[tuple[str, Any]] | None = None
+        self._process = Process(driver.name)
+        self._events: _Events | None = None
 
     def run(self, planner: Planner, budget: int, **buffers: Buffer | None) -> None:
-        """Enqueue the plan for `budget` bytes of scratch; where the device has less, for half of it, and so on."""
+        """Enqueue the plan for `budget` bytes of scratch; where they are not there, for half, and so on."""
         self.check_process()
         memory = {role: None if buffer is None else buffer.memory for role, buffer in buffers.items()}
         with self._lock:
             plan, parts = self._fitting(planner, budget)
             memory.update(parts)
             for launch in plan.launches:
-                kernel = self.programs.kernel(launch.kernel)
-                arguments = [_resolved(argument, memory) for argument in launch.arguments]
-                event = self.driver.launch(kernel, launch.groups, launch.items, arguments)
-                if self._events is not None:
-                    self._events.append((launch.kernel.name, event))
+                self._launch(launch, memory)
+
+    def _launch(self, launch: Launch, memory: Mapping[str, Any]) -> None:
+        groups, most = launch.groups, self.driver.profile.groups
+        if groups[0] > most[0] or groups[1] > most[1] or groups[2] > most[2]:
+            raise ConvgradError(f"{launch.kernel.name} has {groups} groups; {self.driver.name} takes {most}")
+        if 0 in groups:
+            return
+        kernel = self.programs.kernel(launch.kernel)
+        arguments = [_resolved(argument, memory) for argument in launch.arguments]
+        event = self.driver.launch(kernel, groups, launch.items, arguments)
+        events = self._events
+        if events is not None:
+            events.append((launch.kernel.name, event))
 
     def _fitting(self, planner: Planner, budget: int) -> tuple[Plan, dict[str, Any]]:
         plan = planner(budget)
@@ -60,23 +71,22 @@ class Executor:
                 plan = smaller
 
     def check_process(self) -> None:
-        """Refuse a process forked after the device was opened: runtimes hang there."""
-        if os.getpid() != self._process:
-            raise RuntimeError(
-                f"{self.driver.name} was opened before this process was forked, and cannot be used in it: open "
-                "backends in the child first, or start it by multiprocessing's 'spawn'"
-            )
+        """Raise RuntimeError in a process that was forked after the device was opened."""
+        self._process.check()
 
     @contextmanager
     def timing(self) -> Iterator[Timing]:
-        """Collect the time on the device of each launch within; filled in at the end."""
-        timing, events = Timing(), []
+        """Collect the time on the device of each launch within, of all threads; filled in at the end."""
+        timing, outer = Timing(), self._events
+        events: _Events = []
         self._events = events
         try:
             yield timing
         finally:
-            self._events = None
-            timing.extend((name, self.driver.seconds(event)) for name, event in events)
+            self._events = outer
+        timing.extend((name, self.driver.seconds(event)) for name, event in events)
+        if outer is not None:
+            outer.extend(events)
 
 
 def _resolved(argument: Argument, memory: Mapping[str, Any]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from convgrad.backends.device.driver import Driver
 from convgrad.backends.device.plan import Kernel
+from convgrad.errors import KernelBuildError
 from convgrad.kernel_source import kernel_text
 
 _Program = tuple[str, tuple[str, ...]]
@@ -37,6 +38,11 @@ class Programs:
         key = file, defines
         with self._lock:
             if key not in self._programs:
-                options = [f"-D{define}" for define in defines]
-                self._programs[key] = self._driver.build(kernel_text(file), options)
+                self._programs[key] = self._built(file, [f"-D{define}" for define in defines])
             return self._programs[key]
+
+    def _built(self, file: str, options: list[str]) -> Any:
+        try:
+            return self._driver.build(kernel_text(file), options)
+        except KernelBuildError as error:
+            raise KernelBuildError(f"kernels/{file} with {' '.join(options)}: {error}") from None
