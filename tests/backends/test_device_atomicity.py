@@ -22,7 +22,7 @@ NUMBERS = {
     "all, transposed": {**ORTHO, **ACCUMULATE},
 }
 SHAPES = {  # of x, weights, bias, err_output
-    "conv": ((3, 7, 6, 2), (4, 3, 2, 2), (4,), (3, 6, 5, 4)),
+    "conv": ((3, 7, 6, 2), (4, 3, 2, 2), (4,), (3, 6, 6, 4)),
     "dense": ((5, 3, 2), (4, 6), (4,), (5, 4)),
 }
 OPERANDS = ("input", "output", "err_output")
