@@ -113,7 +113,7 @@ FUNCTION VALUE small_tanh(VALUE x, VALUE square) {
   p = FMA(p, square, V(-0x1.b89abap-5));
   p = FMA(p, square, V(0x1.1109bep-3));
   p = FMA(p, square, V(-0x1.55553ep-2));
-  return FMA(x * square, p, x);
+  return SELECT(FMA(x * square, p, x), x, x == V(0.0)); /* the sum of zeros would lose their sign */
 }
 
 FUNCTION VALUE tanh_of(VALUE x) {

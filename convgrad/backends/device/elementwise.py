@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convgrad.backends.device.driver import CPU, Profile, Triple, scalars
+from convgrad.backends.device.driver import CPU, Profile, scalars
 from convgrad.backends.device.plan import Kernel, Launch, Plan
 from convgrad.interfaces import ACTIVATIONS
 
@@ -29,10 +29,13 @@ def stretch(profile: Profile) -> int:
 
 
 def lanes(profile: Profile, adjacent: int | None = None) -> int:
-    """Elements that an item takes at once, at most `adjacent`: CPUs load vectors, GPUs' items stand side by side."""
-    widest = profile.vector if profile.shape == CPU else 1
+    """Elements that an item takes at once: CPUs load vectors, GPUs' items stand side by side.
+
+    All of a vector, or, where fewer are `adjacent` in memory, 4 or 1: each number is another program.
+    """
+    widest = min(profile.vector, 16) if profile.shape == CPU else 1
     most = widest if adjacent is None else min(widest, adjacent)
-    return next((n for n in (16, 8, 4) if n <= most), 1)
+    return widest if most == widest else 4 if most >= 4 else 1
 
 
 def kernel(file: str, name: str, dtype: Dtype, profile: Profile, *defines: str) -> Kernel:
@@ -51,7 +54,7 @@ def fill(role: str, start: int, count: int, dtype: Dtype, profile: Profile) -> P
     if not count:
         return Plan()
     each = stretch(profile)
-    numbers = np.int64(start), np.int64(count), *scalars(each)
+    numbers: tuple[np.generic, ...] = np.int64(start), np.int64(count), *scalars(each)
     fill_kernel = kernel("elementwise.cl", "fill", dtype, profile)
     return Plan((launch(fill_kernel, profile, -(-count // each), role, *numbers),))
 
@@ -64,6 +67,6 @@ def scale(
     if not count:
         return Plan()
     each = stretch(profile)
-    numbers = np.int64(count), *scalars(each, ACTIVATIONS.index(activation))
+    numbers: tuple[np.generic, ...] = np.int64(count), *scalars(each, ACTIVATIONS.index(activation))
     scale_kernel = kernel("elementwise.cl", "scale", dtype, profile)
     return Plan((launch(scale_kernel, profile, -(-count // each), err_output, output, out, *numbers),))

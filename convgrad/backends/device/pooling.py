@@ -83,7 +83,7 @@ def forward_plan(
     dtype: Dtype,
     profile: Profile,
 ) -> Plan:
-    """Roles: x, out and offset, or x, inverse and out for "average"; of `images` images the first `count` count."""
+    """Roles: x, out and offset, or x, inverse and out for "average". The first `count` of `images` count."""
     size = geometry.y.output * geometry.x.output * geometry.channels
     rest = (images - count) * size
     plan = fill("out", count * size, rest, dtype, profile)

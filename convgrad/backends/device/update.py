@@ -65,7 +65,7 @@ def _column_sums(kernels: int, taps: int, transposed: bool, dtype: Dtype, profil
     vector = lanes(profile)
     each = max(1, stretch(profile) // (kernels * vector)) if vector > 1 else stretch(profile)
     strides = (1, kernels) if transposed else (taps, 1)
-    numbers = np.int64(taps), *scalars(each, kernels), *map(np.int64, strides)
+    numbers: tuple[np.generic, ...] = np.int64(taps), *scalars(each, kernels), *map(np.int64, strides)
     sums = kernel("update.cl", "column_sums", dtype, profile, f"LANES={vector}")
     return launch(sums, profile, -(-taps // (each * vector)), "parameter", "sums", *numbers)
 
@@ -77,7 +77,7 @@ def _update(
     each = stretch(profile) // vector
     stretches = -(-columns // (each * vector))
     roles = "parameter", "gradient", "accumulator", "velocity", "sums"
-    numbers = np.int64(columns), *scalars(each, stretches, sum_of_row)
+    numbers: tuple[np.generic, ...] = np.int64(columns), *scalars(each, stretches, sum_of_row)
     update = kernel("update.cl", "update", dtype, profile, f"LANES={vector}")
     factors = map(dtype.type, _factors(rule, kernels))
     return launch(
