@@ -1,0 +1,23 @@
+/* Windows over a cell, along one axis. `place` is the cell, counted from where the first window begins. */
+#ifndef LIB_WINDOWS_H
+#define LIB_WINDOWS_H
+
+/* From first, below end, in steps. */
+typedef struct {
+  int first, end, step;
+} Range;
+
+/* The windows between whose first and last tap the cell lies. */
+FUNCTION Range windows_over(int place, int taps, int tap_step, int step, int windows) {
+  Range over;
+  int first = place - (taps - 1) * tap_step;
+  over.first = first > 0 ? (first + step - 1) / step : 0;
+  over.end = MIN(place / step + 1, windows);
+  over.step = 1;
+  return over;
+}
+
+/* Whether a cell `place` after a window's first tap, and not after its last, is one of its taps. */
+FUNCTION int is_tap(int place, int tap_step) { return tap_step == 1 || place % tap_step == 0; }
+
+#endif
