@@ -1,4 +1,4 @@
-"""exp, expm1, tanh, sigmoid and softplus of the kernels, activations made of them, and element-wise kernels."""
+"""The kernels' exp, expm1, tanh, sigmoid and softplus, activations made of them, and element-wise kernels."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -49,15 +50,26 @@ def step_plan(
 
     sums is scratch memory where the step has an orthogonality term, and otherwise null.
     """
-    size, kernels = math.prod(shape), shape[1 if transposed else 0]
-    if not size:
+    if not math.prod(shape):
         return Plan()
-    if not rule.factor_ortho or len(shape) == 1:
-        return Plan((_update(1, size, dtype, rule, kernels, False, profile),))
+    layout = _layout(shape, dtype, bool(rule.factor_ortho) and len(shape) > 1, transposed, profile)
+    factors = map(dtype.type, _factors(rule, shape[1 if transposed else 0]))
+    *before, update = layout.launches
+    arguments = *update.arguments, *factors, *scalars(rule.apply_gradient)
+    return Plan((*before, update._replace(arguments=arguments)), layout.scratch)
+
+
+@lru_cache(maxsize=1024)
+def _layout(shape: tuple[int, ...], dtype: Dtype, ortho: bool, transposed: bool, profile: Profile) -> Plan:
+    """All of the plan but the numbers of the rule, which change from step to step."""
+    size = math.prod(shape)
+    if not ortho:
+        return Plan((_update(1, size, False, dtype, profile),))
+    kernels = shape[1 if transposed else 0]
     taps = size // kernels
     rows, columns = (taps, kernels) if transposed else (kernels, taps)
     sums = _column_sums(kernels, taps, transposed, dtype, profile)
-    update = _update(rows, columns, dtype, rule, kernels, transposed, profile)
+    update = _update(rows, columns, transposed, dtype, profile)
     return Plan((sums, update), (("sums", taps * dtype.itemsize),))
 
 
@@ -70,19 +82,14 @@ def _column_sums(kernels: int, taps: int, transposed: bool, dtype: Dtype, profil
     return launch(sums, profile, -(-taps // (each * vector)), "parameter", "sums", *numbers)
 
 
-def _update(
-    rows: int, columns: int, dtype: Dtype, rule: UpdateRule, kernels: int, sum_of_row: bool, profile: Profile
-) -> Launch:
+def _update(rows: int, columns: int, sum_of_row: bool, dtype: Dtype, profile: Profile) -> Launch:
     vector = lanes(profile)
     each = stretch(profile) // vector
     stretches = -(-columns // (each * vector))
     roles = "parameter", "gradient", "accumulator", "velocity", "sums"
     numbers: tuple[np.generic, ...] = np.int64(columns), *scalars(each, stretches, sum_of_row)
     update = kernel("update.cl", "update", dtype, profile, f"LANES={vector}")
-    factors = map(dtype.type, _factors(rule, kernels))
-    return launch(
-        update, profile, rows * stretches, *roles, *numbers, *factors, *scalars(rule.apply_gradient)
-    )
+    return launch(update, profile, rows * stretches, *roles, *numbers)
 
 
 def _factors(rule: UpdateRule, kernels: int) -> tuple[float, ...]:
