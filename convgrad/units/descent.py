@@ -82,8 +82,9 @@ class GradientDescentBase(Learner):
         rules = self._rules()
         if self.need_err_input or rules:
             self._compute_gradients()
-        for parameter, rule in rules.items():
-            self._step(parameter, rule)
+        steps = [self._step(parameter, rule) for parameter, rule in rules.items()]
+        for step in steps:  # when memory for all is there: a fault before leaves every parameter as it was
+            step()
 
     def _compute_gradients(self) -> None:
         rows, geometry = len(self.input), self.geometry

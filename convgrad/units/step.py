@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 from convgrad.errors import BadFormatError
@@ -129,10 +130,12 @@ class Learner(Backward):
             for parameter in self._learned()
         }
 
-    def _step(self, parameter: str, rule: UpdateRule) -> None:
+    def _step(self, parameter: str, rule: UpdateRule) -> Callable[[], None]:
+        """The step of a parameter, ready to be made: all memory that it needs is there."""
         accumulated: Array = getattr(self, f"accumulated_gradient_{parameter}")
         velocity: Array = getattr(self, f"gradient_{parameter}_with_moment")
-        self.backend.update.step(
+        return partial(
+            self.backend.update.step,
             getattr(self, parameter).write_buffer(keep=True),
             getattr(self, f"gradient_{parameter}").read_buffer(),
             rule,

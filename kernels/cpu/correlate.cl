@@ -17,7 +17,9 @@
 #include "lib/activation.h"
 
 #define WIDTH (VECTORS * LANES)
+#ifndef TILES
 #define TILES 4
+#endif
 
 /* Places of a tile's cells in the source, counted from their tap 0, and whether all taps of all lie inside. */
 typedef struct {

@@ -4,11 +4,12 @@
    d        images x rows x columns, `outputs` values per group side by side
    partial  for each chunk of leaves the sum over it, in strides in elements of (chunk, group, k, tap, c)
 
-   One work-group per item. Group (k / ROWS; tap, channel block and group; chunk) owns ROWS kernels by WIDTH channels
-   at one tap of one chunk.
+   One item per work-group. Group (., block of channels, block of taps and group, chunk) owns TILES tiles of ROWS
+   kernels by WIDTH channels at TAPS taps, over one chunk. Of each leaf, or of POSITIONS of it, it copies its part of
+   d once and its part of x once per tap, so that the tiles pass over memory without gaps that stays in the cache.
 
-   Order: a chain per leaf over images, rows and columns ascending, taps outside the image left out; leaves summed as
-   a tree. */
+   Order: a chain per leaf over images, rows and columns ascending; leaves summed as a tree. What taps see outside
+   the image are zeros. */
 #include "prelude/common.h"
 #include "lib/memory.h"
 #include "lib/leaves.h"
@@ -17,28 +18,67 @@
 #include "lib/tree.h"
 
 #define WIDTH (VECTORS * LANES)
-#define DEPTH 34 /* of the stack: chunks of up to 2**16 units of up to 2**16 bands */
+#define POSITIONS 256
+#define DEPTH 18 /* of a stack: chunks of up to 2**8 units of up to 2**8 bands */
 
-/* acc += chain over `count` positions; places[r] is where kernel r lies beside d. */
-FUNCTION void chain(VALUE *acc, GLOBAL const REAL *d, int d_step, const INT64 *places, GLOBAL const REAL *x, int x_step, int count) {
-  for (int i = 0; i < count; i++) {
-    VALUE values[VECTORS];
-    UNROLL for (int v = 0; v < VECTORS; v++) values[v] = LOAD(x + v * LANES);
-    UNROLL for (int r = 0; r < ROWS; r++) {
-      VALUE a = (VALUE)(d[places[r]]);
-      UNROLL for (int v = 0; v < VECTORS; v++) acc[r * VECTORS + v] = fma(a, values[v], acc[r * VECTORS + v]);
-    }
-    d += d_step;
-    x += x_step;
+/* Positions of a leaf in order; `column` of `row` of `image` is the next one. */
+typedef struct {
+  int image, row, column;
+} Position;
+
+/* Where x and d lie and the window that moves over x. */
+typedef struct {
+  INT64 x_image, x_row, d_image, d_row;
+  int x_column, x_rows, x_columns, step_y, step_x, d_column, columns;
+} Layout;
+
+/* The next row of a leaf whose images are cut to the rows before row_end. */
+FUNCTION Position next_row(Position p, int row_first, int row_end) {
+  p.column = 0;
+  if (++p.row == row_end) p.row = row_first, p.image++;
+  return p;
+}
+
+/* copy[tile][i][r] = d[position i, tile * ROWS + r] for `count` positions; `kernels` of them are there. */
+FUNCTION void copy_errors(REAL (*copy)[POSITIONS][ROWS], GLOBAL const REAL *d, const Layout *at, Position p, int row_first, int row_end, int count, int tiles, int kernels) {
+  for (int i = 0; i < count; p = next_row(p, row_first, row_end)) {
+    GLOBAL const REAL *from = d + p.image * at->d_image + p.row * at->d_row + (INT64)p.column * at->d_column;
+    for (int end = min(count, i + at->columns - p.column); i < end; i++, from += at->d_column)
+      if (kernels >= tiles * ROWS)
+        for (int t = 0; t < tiles; t++) JOIN(vstore, ROWS)(JOIN(vload, ROWS)(t, from), 0, copy[t][i]);
+      else
+        for (int k = 0; k < tiles * ROWS; k++) copy[k / ROWS][i][k % ROWS] = k < kernels ? from[k] : R(0.0);
   }
 }
 
-/* The first position at or after `low` whose tap lies inside: position * step + shift >= 0. */
-FUNCTION int first_inside(int low, int step, int shift) { return shift < 0 ? max(low, (-shift + step - 1) / step) : low; }
+/* copy[i] = what the tap shifted by (shift_y, shift_x) sees at position i. */
+FUNCTION void copy_inputs(VALUE (*copy)[VECTORS], GLOBAL const REAL *x, const Layout *at, Position p, int row_first, int row_end, int count, int shift_y, int shift_x) {
+  int left = shift_x < 0 ? (-shift_x + at->step_x - 1) / at->step_x : 0;
+  int right = shift_x >= at->x_columns ? 0 : (at->x_columns - 1 - shift_x) / at->step_x + 1;
+  for (int i = 0; i < count; p = next_row(p, row_first, row_end)) {
+    int y = p.row * at->step_y + shift_y, end = min(at->columns, p.column + count - i);
+    int from = max(p.column, left), to = y >= 0 && y < at->x_rows ? min(end, right) : 0;
+    GLOBAL const REAL *source = x + p.image * at->x_image + y * at->x_row + (INT64)(from * at->step_x + shift_x) * at->x_column;
+    INT64 step = (INT64)at->step_x * at->x_column;
+    VALUE(*target)[VECTORS] = copy + i - p.column;
+    for (int column = p.column; column < min(from, end); column++)
+      UNROLL for (int v = 0; v < VECTORS; v++) target[column][v] = (VALUE)(0);
+    for (int column = from; column < to; column++, source += step)
+      UNROLL for (int v = 0; v < VECTORS; v++) target[column][v] = LOAD(source + v * LANES);
+    for (int column = max(from, to); column < end; column++)
+      UNROLL for (int v = 0; v < VECTORS; v++) target[column][v] = (VALUE)(0);
+    i += end - p.column;
+  }
+}
 
-/* The end of those before `high` whose tap lies inside: position * step + shift < size. */
-FUNCTION int end_inside(int high, int step, int shift, int size) {
-  return shift >= size ? 0 : min(high, (size - 1 - shift) / step + 1);
+/* acc += chain over `count` positions. */
+FUNCTION void chain(VALUE *acc, const REAL (*d)[ROWS], const VALUE (*x)[VECTORS], int count) {
+  VALUE sums[SIZE];
+  UNROLL for (int i = 0; i < SIZE; i++) sums[i] = acc[i];
+  for (int i = 0; i < count; i++)
+    UNROLL for (int r = 0; r < ROWS; r++)
+      UNROLL for (int v = 0; v < VECTORS; v++) sums[r * VECTORS + v] = fma((VALUE)(d[i][r]), x[i][v], sums[r * VECTORS + v]);
+  UNROLL for (int i = 0; i < SIZE; i++) acc[i] = sums[i];
 }
 
 KERNEL(1, 1, 1) void weight_gradient(
@@ -48,43 +88,59 @@ KERNEL(1, 1, 1) void weight_gradient(
     INT64 d_start, INT64 d_image, INT64 d_row, int d_column, int images, int rows, int columns, int outputs,
     int leaf_images, int leaf_rows, int chunk_units, int chunk_bands, int first_chunk,
     INT64 out_chunk, INT64 out_group, int out_kernel, int out_tap, int out_channel) {
-  int blocks = (inputs + WIDTH - 1) / WIDTH, block = GROUP(1) % blocks;
-  int tap = GROUP(1) / blocks % (taps_y * taps_x), group = GROUP(1) / blocks / (taps_y * taps_x);
-  int k = GROUP(0) * ROWS, channel = min(block * WIDTH, x_width - WIDTH);
-  int shift_y = start_y + tap / taps_x * tap_y, shift_x = start_x + tap % taps_x * tap_x;
-  int left = first_inside(0, step_x, shift_x), count = end_inside(columns, step_x, shift_x, x_columns) - left;
+  int blocks = (inputs + WIDTH - 1) / WIDTH, tap_blocks = (taps_y * taps_x + TAPS - 1) / TAPS;
+  int block = GROUP(1) % blocks, group = GROUP(1) / blocks / tap_blocks;
+  int tap_first = GROUP(1) / blocks % tap_blocks * TAPS, taps = min(TAPS, taps_y * taps_x - tap_first);
+  int first = GROUP(0) * ROWS * TILES, tiles = min(TILES, (outputs - first + ROWS - 1) / ROWS);
+  int channel = min(block * WIDTH, x_width - WIDTH);
   Chunk chunk = chunk_of(first_chunk + GROUP(2), images, rows, leaf_images, leaf_rows, chunk_units, chunk_bands);
-  VALUE stack[DEPTH][SIZE];
-  INT64 places[ROWS];
+  Layout at = {x_image, x_row, d_image, d_row, x_column, x_rows, x_columns, step_y, step_x, d_column, columns};
+  VALUE stacks[TAPS][TILES][DEPTH][SIZE], sums[TAPS][TILES][SIZE], inputs_here[POSITIONS][VECTORS];
+  REAL errors_here[TILES][POSITIONS][ROWS];
   int units = 0;
 
-  for (int r = 0; r < ROWS; r++) places[r] = min(k + r, outputs - 1);
-  d += d_start + (INT64)group * outputs + (INT64)left * d_column;
-  x += x_start + (INT64)group * x_width + channel + shift_y * x_row + (INT64)(left * step_x + shift_x) * x_column;
+  d += d_start + (INT64)group * outputs + first;
+  x += x_start + (INT64)group * x_width + channel;
   for (int unit = chunk.unit; unit < chunk.unit_end; unit++) {
-    int top = units;
+    int top = units, after = units;
+    int n_first = unit * leaf_images, n_count = min(leaf_images, images - n_first);
     for (int band = chunk.band; band < chunk.band_end; band++) {
-      int last = min(rows, (band + 1) * leaf_rows);
-      int from = first_inside(band * leaf_rows, step_y, shift_y), end = end_inside(last, step_y, shift_y, x_rows);
-      VALUE acc[SIZE];
-      UNROLL for (int i = 0; i < SIZE; i++) acc[i] = (VALUE)(0);
-      for (int n = unit * leaf_images; n < min(images, (unit + 1) * leaf_images); n++)
-        for (int row = from; row < end; row++)
-          chain(acc, d + n * d_image + row * d_row, d_column, places, x + n * x_image + row * step_y * x_row, step_x * x_column, count);
-      top = push(stack, top, band - chunk.band, acc);
+      int row_first = band * leaf_rows, row_end = min(rows, row_first + leaf_rows);
+      int count = n_count * (row_end - row_first) * columns;
+      for (int i = 0; i < TAPS * TILES * SIZE; i++) ((VALUE *)sums)[i] = (VALUE)(0);
+      for (int done = 0; done < count; done += POSITIONS) { /* more than once where a row is longer */
+        int some = min(POSITIONS, count - done);
+        Position p = {n_first, row_first, done}; /* a leaf of several rows is copied at once */
+        copy_errors(errors_here, d, &at, p, row_first, row_end, some, tiles, outputs - first);
+        for (int tap = 0; tap < taps; tap++) {
+          int ky = (tap_first + tap) / taps_x, kx = (tap_first + tap) % taps_x;
+          copy_inputs(inputs_here, x, &at, p, row_first, row_end, some, start_y + ky * tap_y, start_x + kx * tap_x);
+          for (int t = 0; t < tiles; t++) chain(sums[tap][t], errors_here[t], inputs_here, some);
+        }
+      }
+      for (int tap = 0; tap < taps; tap++)
+        for (int t = 0; t < tiles; t++) after = push(stacks[tap][t], top, band - chunk.band, sums[tap][t]);
+      top = after;
     }
-    finish(stack, units, top);
-    VALUE node[SIZE];
-    for (int i = 0; i < SIZE; i++) node[i] = stack[units][i];
-    units = push(stack, units, unit - chunk.unit, node);
+    for (int tap = 0; tap < taps; tap++)
+      for (int t = 0; t < tiles; t++) {
+        VALUE node[SIZE];
+        finish(stacks[tap][t], units, top);
+        for (int i = 0; i < SIZE; i++) node[i] = stacks[tap][t][units][i];
+        after = push(stacks[tap][t], units, unit - chunk.unit, node);
+      }
+    units = after;
   }
-  finish(stack, 0, units);
 
-  partial += (first_chunk + GROUP(2)) * out_chunk + group * out_group + (INT64)tap * out_tap;
-  for (int r = 0; r < ROWS && k + r < outputs; r++) {
-    REAL values[WIDTH];
-    for (int v = 0; v < VECTORS; v++) STORE(stack[0][r * VECTORS + v] + R(0.0), values + v * LANES);
-    for (int c = block * WIDTH; c < min(inputs, (block + 1) * WIDTH); c++)
-      partial[(INT64)(k + r) * out_kernel + (INT64)c * out_channel] = values[c - channel];
-  }
+  partial += (first_chunk + GROUP(2)) * out_chunk + group * out_group;
+  for (int tap = 0; tap < taps; tap++)
+    for (int t = 0; t < tiles; t++) {
+      finish(stacks[tap][t], 0, units);
+      for (int r = 0; r < ROWS && first + t * ROWS + r < outputs; r++) {
+        REAL values[WIDTH];
+        GLOBAL REAL *to = partial + (INT64)(first + t * ROWS + r) * out_kernel + (INT64)(tap_first + tap) * out_tap;
+        for (int v = 0; v < VECTORS; v++) STORE(stacks[tap][t][0][r * VECTORS + v] + R(0.0), values + v * LANES);
+        for (int c = block * WIDTH; c < min(inputs, (block + 1) * WIDTH); c++) to[(INT64)c * out_channel] = values[c - channel];
+      }
+    }
 }

@@ -14,7 +14,7 @@ from convgrad.geometry import ConvGeometry
 from convgrad.geometry.checks import option
 from convgrad.interfaces import ConvGradients, IConvOperations
 
-ALGORITHMS = ("direct",)
+ALGORITHMS = ("direct", "im2col")  # the first is the one that suits everywhere
 
 
 @implementer(IConvOperations)
@@ -122,12 +122,11 @@ class DeviceConv:
         algorithm: str | None,
         unpack_size: int | None,
     ) -> Task:
-        if algorithm is not None:
-            option("algorithm", algorithm, ALGORITHMS)
+        algorithm = ALGORITHMS[0] if algorithm is None else option("algorithm", algorithm, ALGORITHMS)
         rows = len(array)
         images = rows if batch is None else batch
         device = Device(self._backend.driver.profile, array.dtype)
-        return Task(device, geometry, adjoint, rows, images, activation, transposed, unpack_size)
+        return Task(device, geometry, adjoint, rows, images, activation, transposed, algorithm, unpack_size)
 
     def _forward(self, task: Task, x: Buffer, weights: Buffer, bias: Buffer | None, out: Buffer) -> None:
         planner = partial(forward_plan, task, bias is not None)
@@ -144,7 +143,8 @@ class DeviceConv:
         alpha: float,
         beta: float,
     ) -> None:
-        wanted = Wanted(*(gradient is not None for gradient in gradients), float(alpha), float(beta))
+        err_input, weight_gradient, bias = (gradient is not None for gradient in gradients)
+        wanted = Wanted(err_input, weight_gradient, bias, float(alpha), float(beta))
         self._run(
             partial(backward_plan, task, wanted),
             x=x,

@@ -8,8 +8,9 @@ from functools import lru_cache
 from math import prod
 
 from convgrad.backends.device import elementwise
+from convgrad.backends.device.columns import ColumnProducts, ColumnSums
 from convgrad.backends.device.passes import BiasSums, Device, Images, MergedProducts, Products, WeightSums
-from convgrad.backends.device.plan import Launch, Plan
+from convgrad.backends.device.plan import Launch, Plan, Parts
 from convgrad.backends.device.products import Finish, Weights
 from convgrad.geometry import ConvGeometry
 
@@ -24,7 +25,7 @@ class Task:
     """What both directions have in common: `rows` of the arrays, of which `images` count.
 
     adjoint: the transposed convolution, which leads from (OH, OW, n_kernels) to (H, W, C). transposed: how the
-    weights are stored. unpack_size: images of a sub-block at most.
+    weights are stored. algorithm: "direct" or "im2col". unpack_size: images of a sub-block at most.
     """
 
     device: Device
@@ -34,6 +35,7 @@ class Task:
     images: int
     activation: str
     transposed: bool
+    algorithm: str
     unpack_size: int | None
 
     @property
@@ -66,7 +68,7 @@ class Task:
         """Make the rows of an array that do not count zero."""
         size = prod(shape)
         if self.rows > self.images:
-            yield elementwise.fill(self.device.dtype, role, self.images * size, (self.rows - self.images) * size)
+            yield from self.device.zeros(role, self.images * size, (self.rows - self.images) * size)
 
 
 @dataclass(frozen=True)
@@ -83,31 +85,33 @@ class Wanted:
 @lru_cache(REMEMBERED)
 def forward_plan(task: Task, bias: bool, budget: int) -> Plan:
     """out = activation(x by weights + bias)."""
-    launches, scratch = [*task.clear("out", task.output_shape)], ()
-    if task.images:
-        finish = Finish("bias" if bias else None, task.activation)
-        products = _forward_products(task)
-        sources, scratch = _padded(task, products, budget)
-        scratch += products.scratch()
-        launches += products.prepare()
-        for source, before in sources:
-            launches += [*before, *products.launches(source, "out", finish)]
-    return Plan(tuple(launches), scratch)
+    launches = [*task.clear("out", task.output_shape)]
+    if not task.images:
+        return Plan(tuple(launches))
+    products = _products(task, straight=not task.adjoint, budget=budget // 2)
+    sources, scratch = _inputs(task, products, budget // 2)
+    finish = Finish("bias" if bias else None, task.activation)
+    launches += products.prepare()
+    for source, before in sources:
+        launches += [*before, *products.launches(source, "out", finish)]
+    return Plan(tuple(launches), scratch + products.scratch())
 
 
-def _forward_products(task: Task) -> Products:
-    kind = Products
-    if not task.adjoint and MergedProducts.suits(task.device, task.geometry):
-        kind = MergedProducts
-    return kind(task.device, task.geometry, task.weights, straight=not task.adjoint)
+def _products(task: Task, *, straight: bool, budget: int) -> Products | ColumnProducts:
+    layer = task.device, task.geometry, task.weights
+    if task.algorithm == "im2col":
+        return ColumnProducts(*layer, straight, task.images, budget, task.unpack_size)
+    if straight and not task.adjoint and MergedProducts.suits(task.device, task.geometry):
+        return MergedProducts(*layer, straight)
+    return Products(*layer, straight)
 
 
-def _padded(task: Task, products: Products, budget: int) -> tuple[Sources, tuple[tuple[str, int], ...]]:
+def _inputs(task: Task, products: Products | ColumnProducts, budget: int) -> tuple[Sources, Parts]:
     """x as the products read it."""
     if not isinstance(products, MergedProducts) or not products.image_bytes:
         return [(Images("x", range(task.images)), ())], ()
     blocks = task.blocks(products.image_bytes, budget)
-    sources = [
+    sources: Sources = [
         (Images("padded", block, block.start), (products.pad(block, "padded"),)) for block in blocks
     ]
     return sources, (("padded", len(blocks[0]) * products.image_bytes),)
@@ -115,12 +119,12 @@ def _padded(task: Task, products: Products, budget: int) -> tuple[Sources, tuple
 
 @lru_cache(REMEMBERED)
 def backward_plan(task: Task, wanted: Wanted, budget: int) -> Plan:
-    """The wanted gradients."""
+    """The wanted gradients; each kind of scratch memory gets its part of the budget."""
     launches = [*task.clear("err_input", task.input_shape)] if wanted.err_input else []
     if not task.images:
         return Plan((*launches, *_zeros(task, wanted)))
-    products = Products(task.device, task.geometry, task.weights, straight=task.adjoint)
-    weights = WeightSums(task.device, task.geometry, task.images, task.transposed, budget // 2)
+    products = _products(task, straight=task.adjoint, budget=budget // 4)
+    weights = _weight_sums(task, budget // 4)
     bias = BiasSums(task.device, task.images, task.output_shape, budget // 8)
     sources, scratch = _errors(task, budget // 4, max(weights.chunks.images, bias.chunks.images))
     if wanted.err_input:
@@ -144,33 +148,37 @@ def backward_plan(task: Task, wanted: Wanted, budget: int) -> Plan:
     return Plan(tuple(launches), scratch)
 
 
+def _weight_sums(task: Task, budget: int) -> WeightSums:
+    layer = task.device, task.geometry, task.images, task.transposed, budget
+    return ColumnSums(*layer, task.unpack_size) if task.algorithm == "im2col" else WeightSums(*layer)
+
+
 def _zeros(task: Task, wanted: Wanted) -> Iterator[Launch]:
     """The gradients of no image."""
     if wanted.weights:
         size = task.geometry.n_kernels * task.geometry.taps
-        yield elementwise.fill(task.device.dtype, "weight_gradient", 0, size)
+        yield from task.device.zeros("weight_gradient", 0, size)
     if wanted.bias:
-        yield elementwise.fill(task.device.dtype, "bias_gradient", 0, task.output_shape[2])
+        yield from task.device.zeros("bias_gradient", 0, task.output_shape[2])
 
 
-def _errors(task: Task, budget: int, multiple: int) -> tuple[Sources, tuple[tuple[str, int], ...]]:
+def _errors(task: Task, budget: int, multiple: int) -> tuple[Sources, Parts]:
     """err_output times the activation's factor, block by block; itself where there is none."""
     if task.activation == "linear":
         return [(Images("err_output", block), ()) for block in task.blocks(0, budget, multiple)], ()
     size, dtype = prod(task.output_shape), task.device.dtype
     blocks = task.blocks(size * dtype.itemsize, budget, multiple)
-    sources = [
-        (
-            Images("errors", block, block.start),
-            (
-                elementwise.scale(
-                    task.device.profile, dtype, task.activation, "errors", block.start * size, len(block) * size
-                ),
-            ),
-        )
-        for block in blocks
+    sources: Sources = [
+        (Images("errors", block, block.start), _scaled(task, block, size)) for block in blocks
     ]
     return sources, (("errors", len(blocks[0]) * size * dtype.itemsize),)
+
+
+def _scaled(task: Task, block: range, size: int) -> tuple[Launch, ...]:
+    device = task.device
+    roles = "err_output", "output", "errors"
+    start, count = block.start * size, len(block) * size
+    return elementwise.scale(*roles, count, task.activation, device.dtype, device.profile, start).launches
 
 
 def _operands(task: Task, errors: Images) -> tuple[Images, Images]:

@@ -61,12 +61,20 @@ def fill(role: str, start: int, count: int, dtype: Dtype, profile: Profile) -> P
 
 @lru_cache(maxsize=1024)
 def scale(
-    err_output: str, output: str, out: str, count: int, activation: str, dtype: Dtype, profile: Profile
+    err_output: str,
+    output: str,
+    out: str,
+    count: int,
+    activation: str,
+    dtype: Dtype,
+    profile: Profile,
+    start: int = 0,
 ) -> Plan:
-    """out = err_output * factor(output), `count` elements of the buffers with these roles."""
+    """out = err_output * factor(output) for `count` elements of these, from `start` on; names are roles."""
     if not count:
         return Plan()
     each = stretch(profile)
-    numbers: tuple[np.generic, ...] = np.int64(count), *scalars(each, ACTIVATIONS.index(activation))
+    ends = np.int64(start), np.int64(count)
+    numbers: tuple[np.generic, ...] = *ends, *scalars(each, ACTIVATIONS.index(activation))
     scale_kernel = kernel("elementwise.cl", "scale", dtype, profile)
     return Plan((launch(scale_kernel, profile, -(-count // each), err_output, output, out, *numbers),))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 POSITIONS = 256  # of a leaf, at most, unless one row has more
 CHUNK = 2048  # positions of a chunk, about: fewer cost memory, more are less to share between work-groups
-LARGEST = 2**16  # units, and bands, of a chunk: kernels hold its nodes in a stack
+LARGEST = 2**8  # units, and bands, of a chunk: kernels hold its nodes in a stack
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from convgrad.backends.device import correlation, products, sums
+from convgrad.backends.device import correlation, elementwise, products, sums
 from convgrad.backends.device.correlation import SEGMENT, Correlation, Reach, Strides
 from convgrad.backends.device.driver import CPU, Profile, scalars
 from convgrad.backends.device.leaves import Chunks, Leaves, chosen
-from convgrad.backends.device.plan import Kernel, Launch, Plan
+from convgrad.backends.device.plan import Argument, Kernel, Launch, Parts
 from convgrad.backends.device.products import Finish, Weights
 from convgrad.geometry import ConvGeometry
 
 Dtype = np.dtype[Any]
-SMALL = 16  # channels: with fewer of them a chain over the taps of one row is worth a padded copy of the image
+SMALL = (
+    16  # channels: with fewer of them a chain over the taps of one row is worth a padded copy of the image
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,10 @@ class Device:
     def define(self) -> str:
         """The element type, to compile with."""
         return f"DOUBLE={int(self.dtype.itemsize == 8)}"
+
+    def zeros(self, role: str, start: int, count: int) -> tuple[Launch, ...]:
+        """Clear `count` elements of a buffer from `start` on."""
+        return elementwise.fill(role, start, count, self.dtype, self.profile).launches
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class Products:
             return [correlation.forward(self.geometry, 0)]
         return list(correlation.adjoint(self.geometry, 0))
 
-    def scratch(self) -> tuple[tuple[str, int], ...]:
+    def scratch(self) -> Parts:
         """Packed weights of each correlation."""
         return tuple(
             (role, products.packed_bytes(whole, self._tile(whole), self.device.dtype))
@@ -73,7 +79,9 @@ class Products:
         """Pack the weights."""
         for role, whole in self._named(self.wholes):
             if whole.taps:
-                yield products.pack(whole, self._tile(whole), self.device.dtype, self.weights, "weights", role)
+                yield products.pack(
+                    whole, self._tile(whole), self.device.dtype, self.weights, "weights", role
+                )
 
     def launches(self, source: Images, target: str, finish: Finish) -> Iterator[Launch]:
         """Compute these images."""
@@ -147,7 +155,7 @@ def unpack(
     width: int,
 ) -> Launch:
     """Columns of `width` elements for each group of `channels` and each of the cells of y and x."""
-    arguments = (
+    arguments: tuple[Argument, ...] = (
         *roles,
         *(np.int64(place.start), np.int64(place.image), np.int64(place.row)),
         *scalars(place.column, y.size, x.size, channels),
@@ -155,7 +163,9 @@ def unpack(
         *scalars(images, y.cells, x.cells, groups, width),
     )
     count = images * y.cells * x.cells * groups * y.taps
-    return Launch(Kernel("unpack.cl", "unpack", (device.define,)), (-(-count // 64), 1, 1), (64, 1, 1), arguments)
+    return Launch(
+        Kernel("unpack.cl", "unpack", (device.define,)), (-(-count // 64), 1, 1), (64, 1, 1), arguments
+    )
 
 
 @dataclass(frozen=True)
@@ -200,7 +210,7 @@ class WeightSums:
         rows, columns, _ = self.geometry.output_shape
         return rows * columns * self.geometry.groups * self.width * self.device.dtype.itemsize
 
-    def scratch(self) -> tuple[tuple[str, int], ...]:
+    def scratch(self) -> Parts:
         """Nodes, and columns of as many chunks as are computed at once."""
         chunks, itemsize = self.chunks, self.device.dtype.itemsize
         nodes = (("nodes", chunks.count * self.size * itemsize),) if chunks.count > 1 else ()
@@ -233,7 +243,9 @@ class WeightSums:
 
     def _unpack(self, x: Images, images: range, rows: range) -> Launch:
         g = self.geometry
-        y = Reach(len(rows), g.height, g.y.stride, rows.start * g.y.stride - g.y.before, g.ky, g.y.dilation, 0, 1)
+        y = Reach(
+            len(rows), g.height, g.y.stride, rows.start * g.y.stride - g.y.before, g.ky, g.y.dilation, 0, 1
+        )
         columns = Reach(g.x.output, g.width, g.x.stride, -g.x.before, g.kx, g.x.dilation, 0, 1)
         place = Images(x.role, images, x.first).place(Strides.of(*g.input_shape))
         size = len(images), g.group_channels, g.groups, self.width
@@ -288,7 +300,7 @@ class BiasSums:
         rows, columns, outputs = self.shape
         return chosen(Leaves(self.images, rows, columns), outputs * self.device.dtype.itemsize, self.budget)
 
-    def scratch(self) -> tuple[tuple[str, int], ...]:
+    def scratch(self) -> Parts:
         """Nodes."""
         count = self.chunks.count
         return (("bias_nodes", count * self.shape[2] * self.device.dtype.itemsize),) if count > 1 else ()

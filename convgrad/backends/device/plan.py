@@ -9,6 +9,7 @@ import numpy as np
 
 from convgrad.backends.device.driver import Triple
 
+Parts = tuple[tuple[str, int], ...]  # roles and bytes of memory, each part disjoint
 Argument = str | np.generic  # a buffer by its role in the operation, or a number
 
 
@@ -31,10 +32,10 @@ class Launch(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Launches in order, and the scratch memory that they share: (role, bytes), each part disjoint."""
+    """Launches in order, and the scratch memory that they share."""
 
     launches: tuple[Launch, ...] = ()
-    scratch: tuple[tuple[str, int], ...] = ()
+    scratch: Parts = ()
 
     @property
     def scratch_bytes(self) -> int:

@@ -77,7 +77,9 @@ def packed_bytes(correlation: Correlation, tile: Tile, dtype: Dtype) -> int:
     return (packed_elements(correlation, tile) + SEGMENT) * dtype.itemsize
 
 
-def pack(correlation: Correlation, tile: Tile, dtype: Dtype, weights: Weights, source: str, target: str) -> Launch:
+def pack(
+    correlation: Correlation, tile: Tile, dtype: Dtype, weights: Weights, source: str, target: str
+) -> Launch:
     """Write the weights of role `source` as the correlation reads them."""
     y, x = correlation.y, correlation.x
     width = correlation.window[1]

@@ -10,7 +10,7 @@ import numpy as np
 from convgrad.backends.device.correlation import Reach, Strides
 from convgrad.backends.device.driver import CPU, Profile, Triple, scalars
 from convgrad.backends.device.leaves import Chunks
-from convgrad.backends.device.plan import Kernel, Launch
+from convgrad.backends.device.plan import Argument, Kernel, Launch
 from convgrad.backends.device.products import GPU_TILE, Weights
 
 Dtype = np.dtype[Any]
@@ -18,11 +18,12 @@ Dtype = np.dtype[Any]
 
 @dataclass(frozen=True)
 class Tile:
-    """What a work-group of the weights' gradient computes: `kernels` by `channels`."""
+    """What a work-group of the weights' gradient computes: `kernels` by `channels` at `taps` taps."""
 
     kernel: Kernel
     kernels: int
     channels: int
+    taps: int
     items: Triple
 
 
@@ -35,12 +36,21 @@ def tile_of(profile: Profile, dtype: Dtype, width: int) -> Tile:
     """The tile for rows of `width` channels; in CPU shape these must fill a vector."""
     double = f"DOUBLE={int(dtype.itemsize == 8)}"
     if profile.shape != CPU:
-        return Tile(Kernel("weights.cl", "weight_gradient", (double,)), GPU_TILE, GPU_TILE, (16, 16, 1))
+        return Tile(Kernel("weights.cl", "weight_gradient", (double,)), GPU_TILE, GPU_TILE, 1, (16, 16, 1))
     lanes = lanes_of(profile, dtype)
     vectors = 1 if width < 2 * lanes else 2
-    rows = 8 if profile.vector >= 16 else 6
-    defines = (double, f"LANES={lanes}", f"VECTORS={vectors}", f"ROWS={rows}")
-    return Tile(Kernel("cpu/weights.cl", "weight_gradient", defines), rows, vectors * lanes, (1, 1, 1))
+    rows = 8 if profile.vector >= 16 else 4
+    tiles, taps = 8, 3
+    defines = (
+        double,
+        f"LANES={lanes}",
+        f"VECTORS={vectors}",
+        f"ROWS={rows}",
+        f"TILES={tiles}",
+        f"TAPS={taps}",
+    )
+    kernel = Kernel("cpu/weights.cl", "weight_gradient", defines)
+    return Tile(kernel, tiles * rows, vectors * lanes, taps, (1, 1, 1))
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,7 @@ def weight_gradient(
 ) -> Launch:
     """The nodes, of `node` elements each, of the chunks from part[0] to part[1]; roles of x, errors and nodes."""
     leaves, y, x = chunks.leaves, source.y, source.x
-    arguments = (
+    arguments: tuple[Argument, ...] = (
         *roles,
         *(np.int64(source.place.start), np.int64(source.place.image), np.int64(source.place.row)),
         *scalars(source.place.column, y.size, x.size, source.width, source.inputs),
@@ -79,16 +89,24 @@ def weight_gradient(
         *(np.int64(node), np.int64(weights.group)),
         *scalars(weights.kernel, weights.tap, weights.channel),
     )
-    blocks = y.taps * x.taps * groups * -(-source.inputs // tile.channels)
-    return Launch(tile.kernel, (-(-outputs // tile.kernels), blocks, part[1] - part[0]), tile.items, arguments)
+    blocks = -(-(y.taps * x.taps) // tile.taps) * groups * -(-source.inputs // tile.channels)
+    return Launch(
+        tile.kernel, (-(-outputs // tile.kernels), blocks, part[1] - part[0]), tile.items, arguments
+    )
 
 
 def bias_gradient(
-    errors: Strides, outputs: int, chunks: Chunks, part: tuple[int, int], profile: Profile, dtype: Dtype, roles: tuple[str, str]
+    errors: Strides,
+    outputs: int,
+    chunks: Chunks,
+    part: tuple[int, int],
+    profile: Profile,
+    dtype: Dtype,
+    roles: tuple[str, str],
 ) -> Launch:
     """The nodes of `outputs` elements of the chunks from part[0] to part[1]; roles of errors and nodes."""
     leaves = chunks.leaves
-    arguments = (
+    arguments: tuple[Argument, ...] = (
         *roles,
         *(np.int64(errors.start), np.int64(errors.image), np.int64(errors.row)),
         *scalars(errors.column, leaves.images, leaves.rows, leaves.columns, outputs),
@@ -99,11 +117,13 @@ def bias_gradient(
 
 def tree(chunks: Chunks, size: int, profile: Profile, dtype: Dtype, roles: tuple[str, str]) -> Launch:
     """Sum up all nodes, of `size` elements each; roles of nodes and result."""
-    arguments = (*roles, *scalars(chunks.groups, chunks.parts), np.int64(size))
+    arguments: tuple[Argument, ...] = (*roles, *scalars(chunks.groups, chunks.parts), np.int64(size))
     return _reduction("tree", profile, dtype, size, 1, arguments)
 
 
-def _reduction(name: str, profile: Profile, dtype: Dtype, size: int, nodes: int, arguments: Any) -> Launch:
+def _reduction(
+    name: str, profile: Profile, dtype: Dtype, size: int, nodes: int, arguments: tuple[Argument, ...]
+) -> Launch:
     defines: tuple[str, ...] = (f"DOUBLE={int(dtype.itemsize == 8)}",)
     width, items = 64, 64
     if profile.shape == CPU:
