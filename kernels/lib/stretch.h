@@ -13,6 +13,6 @@
 #endif
 
 #define FIRST(stretch) ((INT64)GROUP(0) * (stretch) + ITEM(0))
-#define END(stretch, count) MIN((INT64)(GROUP(0) + 1) * (stretch), count)
+#define END(stretch, count) MIN(((INT64)GROUP(0) + 1) * (stretch), count)
 
 #endif

@@ -19,9 +19,9 @@
 #define R(literal) literal##f
 #endif
 
-/* Integer of addresses, by -D INDEX=int or long: counts and strides of elements. */
+/* Integer that counts work, by -D INDEX=int or INT64. */
 #ifndef INDEX
-#define INDEX long
+#define INDEX INT64
 #endif
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))

@@ -227,3 +227,16 @@ def test_fill_changes_its_range_only(device_backend, start, count):
         device_backend.executor.run(no_planner(plan), 1, out=buffer)
         content[start : start + count] = 0
         assert host(device_backend, buffer).tobytes() == content.tobytes()
+
+
+def test_scale_may_start_further_on(device_backend, rng):
+    """From element `start` of err_output and output, into the beginning of another buffer."""
+    d, y = rng.standard_normal((2, 300)).astype(np.float32)
+    plan = elementwise.scale("d", "y", "out", 200, "tanh", d.dtype, device_backend.driver.profile, start=70)
+    out = filled(device_backend, (210,), np.float32, 7)
+    device_backend.executor.run(
+        no_planner(plan), 1, d=device_backend.upload(d), y=device_backend.upload(y), out=out
+    )
+    found = host(device_backend, out)
+    assert found[:200].tobytes() == scaled(device_backend, "tanh", d, y)[70:270].tobytes()
+    assert (found[200:] == 7).all()
