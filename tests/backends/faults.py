@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import Counter
 from dataclasses import replace
@@ -102,16 +103,17 @@ class Piece:
 
 
 class SmallDriver(Wrapper):
-    """Has no room for pieces of more than `limit` bytes; `refused` are the sizes that did not fit."""
+    """Has no room for pieces of more than `limit` bytes; what was asked for is in `granted` and `refused`."""
 
-    def __init__(self, inner, limit):
+    def __init__(self, inner, limit=math.inf):
         super().__init__(inner)
-        self.limit, self.refused = limit, []
+        self.limit, self.granted, self.refused = limit, [], []
 
     def allocate(self, nbytes):
         if nbytes > self.limit:
             self.refused.append(nbytes)
             raise OutOfDeviceMemory(nbytes, self.profile.memory)
+        self.granted.append(nbytes)
         return self._inner.allocate(nbytes)
 
 
