@@ -21,9 +21,15 @@ KERNEL(64, 1, 1) void unpack(
     int y = row * step_y + start_y + ky * tap_y, left = column * step_x + start_x;
     GLOBAL const REAL *from = x + x_start + image * x_image + y * x_row + (INT64)group * channels;
     GLOBAL REAL *to = columns + (position * groups + group) * width + ky * taps_x * channels;
-    for (int kx = 0; kx < taps_x; kx++) {
-      int at = left + kx * tap_x, inside = y >= 0 && y < x_rows && at >= 0 && at < x_columns;
-      for (int c = 0; c < channels; c++) to[kx * channels + c] = inside ? from[(INT64)at * x_column + c] : R(0.0);
+    int together = tap_x * x_column == channels; /* the taps of a row and their channels follow each other */
+    if (together && y >= 0 && y < x_rows && left >= 0 && left + taps_x <= x_columns) {
+      from += (INT64)left * x_column;
+      for (int e = 0; e < taps_x * channels; e++) to[e] = from[e];
+    } else {
+      for (int kx = 0; kx < taps_x; kx++) {
+        int at = left + kx * tap_x, inside = y >= 0 && y < x_rows && at >= 0 && at < x_columns;
+        for (int c = 0; c < channels; c++) to[kx * channels + c] = inside ? from[(INT64)at * x_column + c] : R(0.0);
+      }
     }
     if (ky == taps_y - 1)
       for (int e = taps_x * channels; e < width - ky * taps_x * channels; e++) to[e] = R(0.0);

@@ -19,7 +19,7 @@
 
 #define WIDTH (VECTORS * LANES)
 #define POSITIONS 256
-#define DEPTH 18 /* of a stack: chunks of up to 2**8 units of up to 2**8 bands */
+#define DEPTH 12 /* of a stack: chunks of up to 2**10 leaves */
 
 /* Positions of a leaf in order; `column` of `row` of `image` is the next one. */
 typedef struct {

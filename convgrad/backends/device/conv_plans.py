@@ -10,6 +10,7 @@ from math import prod
 from convgrad.backends.device import elementwise
 from convgrad.backends.device.columns import ColumnProducts, ColumnSums
 from convgrad.backends.device.passes import BiasSums, Device, Images, MergedProducts, Products, WeightSums
+from convgrad.backends.device.narrow import NarrowProducts
 from convgrad.backends.device.plan import Launch, Plan, Parts
 from convgrad.backends.device.products import Finish, Weights
 from convgrad.geometry import ConvGeometry
@@ -103,6 +104,8 @@ def _products(task: Task, *, straight: bool, budget: int) -> Products | ColumnPr
         return ColumnProducts(*layer, straight, task.images, budget, task.unpack_size)
     if straight and not task.adjoint and MergedProducts.suits(task.device, task.geometry):
         return MergedProducts(*layer, straight)
+    if not straight and NarrowProducts.suits(task.device, task.geometry):
+        return NarrowProducts(*layer, straight, budget)
     return Products(*layer, straight)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 POSITIONS = 256  # of a leaf, at most, unless one row has more
 CHUNK = 2048  # positions of a chunk, about: fewer cost memory, more are less to share between work-groups
-LARGEST = 2**8  # units, and bands, of a chunk: kernels hold its nodes in a stack
+LARGEST = 2**10  # leaves of a chunk: kernels hold its nodes in a stack
 
 
 @dataclass(frozen=True)
@@ -97,16 +97,14 @@ class Chunks:
 
 def chunkings(leaves: Leaves) -> Iterator[Chunks]:
     """All chunkings, from single leaves to one chunk for all, or as large as chunks may be."""
-    bands = 1
-    while bands < leaves.bands and bands < LARGEST:
-        yield Chunks(leaves, 1, bands)
-        bands *= 2
-    units = 1
-    while True:
+    units = bands = 1
+    yield Chunks(leaves, units, bands)
+    while units * bands < LARGEST and (bands < leaves.bands or units < leaves.units):
+        if bands < leaves.bands:
+            bands *= 2
+        else:
+            units *= 2
         yield Chunks(leaves, units, bands)
-        if units >= leaves.units or units >= LARGEST or bands < leaves.bands:
-            return
-        units *= 2
 
 
 def chosen(leaves: Leaves, node_bytes: int, budget: int) -> Chunks:

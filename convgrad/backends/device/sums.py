@@ -40,7 +40,7 @@ def tile_of(profile: Profile, dtype: Dtype, width: int) -> Tile:
     lanes = lanes_of(profile, dtype)
     vectors = 1 if width < 2 * lanes else 2
     rows = 8 if profile.vector >= 16 else 4
-    tiles, taps = 8, 3
+    tiles, taps = 8, 5
     defines = (
         double,
         f"LANES={lanes}",

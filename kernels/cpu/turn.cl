@@ -1,0 +1,59 @@
+/* Images with positions side by side in place of channels, and zeros around them.
+
+   d       images x rows x columns x channels; strides in elements
+   turned  images x height x channels x width: row r lies at `top` + r, column c at `left` + c
+
+   One item per work-group. Group (row, image) owns a row of `turned`, of all its channels. */
+#include "prelude/common.h"
+#include "lib/memory.h"
+
+#if LANES == 16
+#define ZIP_LOW(a, b) (VALUE)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
+#define ZIP_HIGH(a, b) (VALUE)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf)
+#elif LANES == 8
+#define ZIP_LOW(a, b) (VALUE)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3)
+#define ZIP_HIGH(a, b) (VALUE)(a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
+#elif LANES == 4
+#define ZIP_LOW(a, b) (VALUE)(a.s0, b.s0, a.s1, b.s1)
+#define ZIP_HIGH(a, b) (VALUE)(a.s2, b.s2, a.s3, b.s3)
+#else
+#define ZIP_LOW(a, b) (VALUE)(a.s0, b.s0)
+#define ZIP_HIGH(a, b) (VALUE)(a.s1, b.s1)
+#endif
+
+/* Transpose LANES vectors: zip the first half with the second as often as it takes to double up to LANES. */
+FUNCTION void transpose(VALUE *rows) {
+  UNROLL for (int size = 1; size < LANES; size *= 2) {
+    VALUE zipped[LANES];
+    UNROLL for (int i = 0; i < LANES / 2; i++) {
+      zipped[2 * i] = ZIP_LOW(rows[i], rows[i + LANES / 2]);
+      zipped[2 * i + 1] = ZIP_HIGH(rows[i], rows[i + LANES / 2]);
+    }
+    UNROLL for (int i = 0; i < LANES; i++) rows[i] = zipped[i];
+  }
+}
+
+KERNEL(1, 1, 1) void turn(
+    GLOBAL const REAL *RESTRICT d, GLOBAL REAL *RESTRICT turned,
+    INT64 d_start, INT64 d_image, INT64 d_row, int d_column, int rows, int columns, int channels,
+    int top, int height, int left, int width) {
+  int row = GROUP(0) - top, inside = row >= 0 && row < rows;
+  GLOBAL const REAL *from = d + d_start + GROUP(1) * d_image + row * d_row;
+  GLOBAL REAL *to = turned + ((INT64)GROUP(1) * height + GROUP(0)) * channels * width;
+  for (int k = 0; k < channels; k++) {
+    GLOBAL REAL *line = to + (INT64)k * width;
+    for (int i = 0; i < (inside ? left : width); i++) line[i] = R(0.0);
+    for (int i = left + columns; i < width; i++) line[i] = R(0.0);
+  }
+  if (!inside) return;
+  to += left;
+  for (int k = 0; k < channels; k += LANES)
+    for (int column = 0; column < columns; column += LANES) {
+      VALUE block[LANES];
+      int wide = min(LANES, columns - column), deep = min(LANES, channels - k);
+      UNROLL for (int i = 0; i < LANES; i++)
+        block[i] = i < wide ? load_part(from + (INT64)(column + i) * d_column + k, deep) : (VALUE)(0);
+      transpose(block);
+      for (int i = 0; i < deep; i++) store_part(block[i], to + (INT64)(k + i) * width + column, wide);
+    }
+}
