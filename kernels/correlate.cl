@@ -21,6 +21,7 @@
 
 #define SIDE 16
 #define EACH 4
+#define SIZE (EACH * EACH)
 #define CELLS (SIDE * EACH)
 #define WIDTH (SIDE * EACH)
 #define STEP SIDE
@@ -81,13 +82,13 @@ KERNEL(SIDE, SIDE, 1) void correlate(
   LOCAL REAL local_inputs[STEP][PITCH], local_weights[STEP][WIDTH];
   int block = GROUP(1), group = GROUP(2), blocks = (outputs + WIDTH - 1) / WIDTH, taps = taps_y * taps_x;
   int i = ITEM(0), j = ITEM(1), item = j * SIDE + i;
-  INT64 first = (INT64)GROUP(0) * CELLS, left = (INT64)images * rows * columns - first;
-  int last = left < CELLS ? (int)left - 1 : CELLS - 1;
+  INT64 first = (INT64)GROUP(0) * CELLS, left = (INT64)images * rows * columns - first; /* cells */
+  int last = (int)MIN(left, CELLS) - 1;
   Source source = {src, src_row, src_column, src_rows, src_columns, tap_y, tap_x};
   GLOBAL const REAL *weights = packed + (INT64)(group * blocks + block) * taps * inputs * WIDTH;
   Cell cells[EACH];
   Place origin; /* of the group's cells */
-  REAL total[EACH][EACH];
+  REAL total[SIZE];
 
   (void)zeros_start; /* for the kernel of CPU shape, which has the same parameters */
   src += src_start + (INT64)group * inputs;
@@ -95,26 +96,24 @@ KERNEL(SIDE, SIDE, 1) void correlate(
   origin.middle = (int)(first / columns % rows);
   origin.outer = (int)(first / columns / rows);
   UNROLL for (int e = 0; e < EACH; e++) { /* a tile that is not full loads its last cell again */
-    int number = e * SIDE + j < last ? e * SIDE + j : last;
-    Place at = moved(origin, place_of(number, columns, rows), columns, rows);
+    Place at = moved(origin, place_of(MIN(e * SIDE + j, last), columns, rows), columns, rows);
     cells[e].y = at.middle * step_y + start_y;
     cells[e].x = at.inner * step_x + start_x;
     cells[e].place = at.outer * src_image + cells[e].y * src_row + (INT64)cells[e].x * src_column;
-    UNROLL for (int c = 0; c < EACH; c++) total[e][c] = R(0.0);
   }
+  UNROLL for (int e = 0; e < SIZE; e++) total[e] = R(0.0);
 
   for (int begin = 0, end; begin < taps; begin = end) {
     end = segment_end(begin, taps, taps_x, nominal, nominal_y, nominal_x, segment_taps);
     for (int from = 0; from < inputs; from += segment_inputs) {
-      int length = inputs - from < segment_inputs ? inputs - from : segment_inputs, terms = (end - begin) * length;
+      int length = MIN(segment_inputs, inputs - from), terms = (end - begin) * length;
       GLOBAL const REAL *next = weights + ((INT64)begin * inputs + from) * WIDTH;
       Place term = {0, begin % taps_x, begin / taps_x}, step = place_of(STEP, length, taps_x);
-      REAL a[EACH], w[EACH], acc[EACH][EACH];
+      REAL a[EACH], w[EACH], acc[SIZE];
 
       term = moved(term, place_of(i, length, taps_x), length, taps_x);
       source.first = src + from;
-      UNROLL for (int r = 0; r < EACH; r++)
-        UNROLL for (int c = 0; c < EACH; c++) acc[r][c] = R(0.0);
+      UNROLL for (int e = 0; e < SIZE; e++) acc[e] = R(0.0);
       load_inputs(a, source, cells, term, i < terms);
       load_weights(w, next, item, terms * WIDTH);
       for (int done = 0; done < terms; done += STEP) {
@@ -130,12 +129,10 @@ KERNEL(SIDE, SIDE, 1) void correlate(
         load_inputs(a, source, cells, term, done + STEP + i < terms);
         load_weights(w, next, item, (terms - done - STEP) * WIDTH);
         UNROLL for (int k = 0; k < STEP; k++)
-          UNROLL for (int r = 0; r < EACH; r++)
-            UNROLL for (int c = 0; c < EACH; c++)
-              acc[r][c] = FMA(local_inputs[k][j * EACH + r], local_weights[k][i * EACH + c], acc[r][c]);
+          UNROLL for (int e = 0; e < SIZE; e++)
+            acc[e] = FMA(local_inputs[k][j * EACH + e / EACH], local_weights[k][i * EACH + e % EACH], acc[e]);
       }
-      UNROLL for (int r = 0; r < EACH; r++)
-        UNROLL for (int c = 0; c < EACH; c++) total[r][c] += acc[r][c];
+      UNROLL for (int e = 0; e < SIZE; e++) total[e] = total[e] + acc[e];
     }
   }
 
@@ -143,18 +140,15 @@ KERNEL(SIDE, SIDE, 1) void correlate(
     Place at = moved(origin, place_of(j * EACH + r, columns, rows), columns, rows);
     int channel = group * outputs + block * WIDTH + i;
     GLOBAL REAL *to = out + out_start + at.outer * out_image + at.middle * out_row + (INT64)at.inner * out_column + channel;
-    UNROLL for (int c = 0; c < EACH; c++)
+    for (int c = 0; c < EACH; c++) {
       if (block * WIDTH + c * SIDE + i < outputs) {
-        REAL value = total[0][c];
+        REAL value = total[0];
         if (has_bias) value = value + bias[channel + c * SIDE];
         value = alpha * ACTIVATE(activation, value);
         if (beta != 0) value = value + beta * to[c * SIDE];
         to[c * SIDE] = value;
       }
-    UNROLL for (int c = 0; c < EACH; c++) { /* the next cell's come first: an index that varies would cost registers */
-      total[0][c] = total[1][c];
-      total[1][c] = total[2][c];
-      total[2][c] = total[3][c];
+      UNROLL for (int e = 1; e < SIZE; e++) total[e - 1] = total[e]; /* an index that varies would cost registers */
     }
   }
 }

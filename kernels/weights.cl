@@ -23,7 +23,7 @@
 #define EACH 4
 #define WIDTH (SIDE * EACH)
 #define STEP SIDE
-#define DEPTH 34 /* of the stack: chunks of up to 2**16 units of up to 2**16 bands */
+#define DEPTH 12 /* of the stack: chunks of up to 2**10 leaves */
 
 #define SIZE (EACH * EACH)
 #include "lib/tree.h"
