@@ -36,15 +36,15 @@ _NO_MEMORY = (
 
 
 class OpenCLDriver:
-    """See Driver. `queue` is in order; `shape` names the kernels that the device shall run."""
+    """See Driver. `queue`, of `context`, is in order; `shape` names the kernels that the device shall run."""
 
-    def __init__(self, name: str, queue: Any, shape: str) -> None:
+    def __init__(self, name: str, context: Any, queue: Any, shape: str) -> None:
         device = queue.device
         self.name = name
         self.device = f"{device.name.strip()} ({device.platform.name}, {device.driver_version})"
         self.identity = f"{device.platform.version}, {device.name.strip()}, {device.driver_version}"
         self.profile = _profile(device, shape)
-        self._queue, self._context = queue, queue.context
+        self._context, self._queue = context, queue
         self._account = Account(self.profile)
         self._is_cpu = bool(device.type & cl.device_type.CPU)
 
@@ -188,18 +188,23 @@ def open_backend(name: str, shape: str | None = None, queue: Any = None) -> Devi
     """
     _PROCESS.check()
     if queue is None:
-        queue = _new_queue(full_name(name))
-    name = _name_on(queue, name)
+        name = full_name(name)
+        context, queue = _opened(name)
+    else:
+        name = _name_on(queue, name)
+        context = queue.context
     shape = shape or choice_from_environment("CONVGRAD_SHAPE", SHAPES)
     if shape is None:
         shape = CPU if queue.device.type & cl.device_type.CPU else GPU
-    return DeviceBackend(OpenCLDriver(name, queue, option("shape", shape, SHAPES)))
+    return DeviceBackend(OpenCLDriver(name, context, queue, option("shape", shape, SHAPES)))
 
 
-def _new_queue(name: str) -> Any:
+def _opened(name: str) -> tuple[Any, Any]:
+    """A context and a queue; with Intel's runtime the queue does not keep the context."""
     try:
         context = cl.Context([_DEVICES[name]])
-        return cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        profiling = cl.command_queue_properties.PROFILING_ENABLE
+        return context, cl.CommandQueue(context, properties=profiling)
     except cl.Error as error:
         raise BackendUnavailable(f"{name} cannot be opened: {error}") from None
 
