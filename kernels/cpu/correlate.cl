@@ -7,8 +7,8 @@
            from zeros_start on, 256 zeros: what a cell sees through a tap that lies outside
    out     one value per cell and output; strides in elements
 
-   One work-item per group. Group (t, block, group) owns the outputs of WIDTH = VECTORS * LANES channels at the
-   cells t * ROWS * TILES up to the next t, cells being counted over images, rows and columns.
+   One item per work-group. Group (t, block, group), or with blocks_first (block, t, group), owns WIDTH outputs at
+   ROWS * TILES cells, which are counted over images, rows and columns.
 
    Order: a chain per segment of taps or inputs, segments added up in turn. A segment's weights stay in the
    first cache while TILES tiles of ROWS cells pass over them. */
@@ -17,9 +17,7 @@
 #include "lib/activation.h"
 
 #define WIDTH (VECTORS * LANES)
-#ifndef TILES
-#define TILES 4
-#endif
+#define TILES 4 /* of cells, that share a segment of weights while it is in the first cache */
 
 /* Places of a tile's cells in the source, counted from their tap 0, and whether all taps of all lie inside. */
 typedef struct {
@@ -48,9 +46,9 @@ KERNEL(1, 1, 1) void correlate(
     int nominal, int nominal_y, int nominal_x, int segment_taps, int segment_inputs,
     int images, int rows, int columns,
     INT64 out_start, INT64 out_image, INT64 out_row, int out_column, int outputs,
-    int has_bias, int activation, REAL alpha, REAL beta) {
-  int block = GROUP(1), group = GROUP(2), blocks = (outputs + WIDTH - 1) / WIDTH, taps = taps_y * taps_x;
-  INT64 count = (INT64)images * rows * columns, first = (INT64)GROUP(0) * ROWS * TILES;
+    int has_bias, int activation, REAL alpha, REAL beta, int blocks_first) {
+  int block = GROUP(!blocks_first), group = GROUP(2), blocks = (outputs + WIDTH - 1) / WIDTH, taps = taps_y * taps_x;
+  INT64 count = (INT64)images * rows * columns, first = (INT64)GROUP(blocks_first) * ROWS * TILES;
   int tiles = (int)min((INT64)TILES, (count - first + ROWS - 1) / ROWS);
   GLOBAL const REAL *zeros = packed + zeros_start;
   GLOBAL const REAL *weights = packed + (INT64)(group * blocks + block) * taps * inputs * WIDTH;

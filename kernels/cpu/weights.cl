@@ -18,7 +18,7 @@
 #include "lib/tree.h"
 
 #define WIDTH (VECTORS * LANES)
-#define POSITIONS 256
+#define POSITIONS 128 /* that are copied at once: copies stay in the first cache */
 #define DEPTH 12 /* of a stack: chunks of up to 2**10 leaves */
 
 /* Positions of a leaf in order; `column` of `row` of `image` is the next one. */
@@ -108,9 +108,9 @@ KERNEL(1, 1, 1) void weight_gradient(
       int row_first = band * leaf_rows, row_end = min(rows, row_first + leaf_rows);
       int count = n_count * (row_end - row_first) * columns;
       for (int i = 0; i < TAPS * TILES * SIZE; i++) ((VALUE *)sums)[i] = (VALUE)(0);
-      for (int done = 0; done < count; done += POSITIONS) { /* more than once where a row is longer */
-        int some = min(POSITIONS, count - done);
-        Position p = {n_first, row_first, done}; /* a leaf of several rows is copied at once */
+      for (int done = 0; done < count; done += POSITIONS) {
+        int some = min(POSITIONS, count - done), line = done / columns, height = row_end - row_first;
+        Position p = {n_first + line / height, row_first + line % height, done % columns};
         copy_errors(errors_here, d, &at, p, row_first, row_end, some, tiles, outputs - first);
         for (int tap = 0; tap < taps; tap++) {
           int ky = (tap_first + tap) / taps_x, kx = (tap_first + tap) % taps_x;

@@ -13,6 +13,8 @@ from convgrad.backends.device.plan import Argument, Kernel, Launch
 from convgrad.interfaces import ACTIVATIONS
 
 Dtype = np.dtype[Any]
+CACHE = 512 << 10  # bytes of packed weights that a core keeps at hand
+CPU_TILES = 4  # of cells in a work-group of CPU shape: TILES of kernels/cpu/correlate.cl
 GPU_TILE = 64  # cells and outputs of a work-group of GPU shape
 
 
@@ -60,10 +62,18 @@ def tile_of(profile: Profile, dtype: Dtype, outputs: int) -> Tile:
     if profile.shape != CPU:
         return Tile(Kernel("correlate.cl", "correlate", (double,)), GPU_TILE, GPU_TILE, (16, 16, 1))
     lanes = max(2, profile.vector * 4 // dtype.itemsize)
-    vectors = 1 if outputs <= lanes else 2
-    rows = 8 if profile.vector >= 16 else 6
+    rows, vectors = _registers(profile.vector, lanes, outputs)
     defines = (double, f"LANES={lanes}", f"VECTORS={vectors}", f"ROWS={rows}")
-    return Tile(Kernel("cpu/correlate.cl", "correlate", defines), 4 * rows, lanes * vectors, (1, 1, 1))
+    return Tile(Kernel("cpu/correlate.cl", "correlate", defines), CPU_TILES * rows, lanes * vectors, (1, 1, 1))
+
+
+def _registers(vector: int, lanes: int, outputs: int) -> tuple[int, int]:
+    """Rows and vectors of sums that fit into a CPU's registers, with little that lies past the last output."""
+    if outputs <= lanes:
+        return 8, 1
+    if vector < 16:  # 16 registers
+        return 4, 2
+    return (8, 2) if -(-outputs // lanes) % 4 in (1, 2) else (6, 4)  # 32 registers
 
 
 def packed_elements(correlation: Correlation, tile: Tile) -> int:
@@ -118,5 +128,10 @@ def correlate(
         *scalars(finish.bias is not None, ACTIVATIONS.index(finish.activation)),
         *(dtype.type(finish.alpha), dtype.type(finish.beta)),
     )
-    groups = -(-c.cells // tile.cells), -(-c.outputs // tile.width), c.groups
-    return Launch(tile.kernel, groups, tile.items, arguments)
+    tiles, blocks = -(-c.cells // tile.cells), -(-c.outputs // tile.width)
+    if tile.items != (1, 1, 1):
+        return Launch(tile.kernel, (tiles, blocks, c.groups), tile.items, arguments)
+    # What stays in the cache between neighbouring groups: all of the weights, or a block of them.
+    blocks_first = blocks * c.taps * c.inputs * tile.width * dtype.itemsize <= CACHE
+    groups = (blocks, tiles, c.groups) if blocks_first else (tiles, blocks, c.groups)
+    return Launch(tile.kernel, groups, tile.items, (*arguments, *scalars(blocks_first)))
