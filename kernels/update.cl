@@ -46,7 +46,7 @@ KERNEL(ITEMS, 1, 1) void update(
     GLOBAL REAL *RESTRICT velocity, GLOBAL const REAL *RESTRICT sums, INT64 columns, int stretch, int stretches,
     int sum_of_row, REAL keep, REAL lasso, REAL decay, REAL ortho, REAL rate, REAL acc_alpha, REAL acc_beta,
     REAL gd_alpha, REAL gd_beta, REAL moment, int apply) {
-  INT64 row = GROUP(0) / stretches, first = (INT64)(GROUP(0) % stretches) * stretch;
+  INT64 row = GROUP(0) / stretches, first = (GROUP(0) - row * stretches) * stretch;
   INT64 end = MIN(first + stretch, (columns + LANES - 1) / LANES);
   for (INT64 i = first + ITEM(0); i < end; i += ITEMS) {
     INT64 column = i * LANES, at = row * columns + column, count = columns - column;
