@@ -1,0 +1,102 @@
+"""Convolution on devices, bit by bit in the order of fixed numerics; by every algorithm that claims it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convgrad.backends.device.driver import CPU, GPU
+from tests import operations
+from tests.cases import ConvCase, generator, random_conv_cases
+from tests.reference import order
+
+CASES = [case for case in random_conv_cases(16, seed=53) if case.batch]
+SEGMENTS = (
+    ConvCase("384 channels", 1, (2, 3), 384, 5, (2, 1)),
+    ConvCase("300 kernels", 1, (3, 2), 5, 300, (1, 2), (0, 1, 0, 0)),
+    ConvCase("three taps of 65 channels", 2, (3, 4), 65, 3, (3, 2), (1, 1, 2, 0), (2, 1), (1, 2)),
+    ConvCase("two taps of 100 kernels", 2, (4, 3), 6, 200, (2, 3), (1, 2, 0, 1), (1, 2), groups=2),
+)
+LEAVES = (
+    ConvCase("bands", 2, (20, 27), 3, 2, (2, 1), (1, 0, 0, 0)),
+    ConvCase("long rows", 1, (3, 300), 2, 3, (1, 2), (0, 1, 0, 0), dilation=(1, 2)),
+    ConvCase("images of a leaf", 37, (4, 5), 3, 4, (2, 3), (1, 0, 1, 2), sliding=(1, 2)),
+    ConvCase("two chunks", 2, (35, 60), 2, 3, (1, 1)),
+)
+ALL = [*CASES, *SEGMENTS, *LEAVES]
+BY = ("direct", "im2col")
+
+
+def drawn(case):
+    """x, weights, bias and err_output of the case."""
+    random = generator(case.seed)
+    return [random.standard_normal(shape).astype(np.float32) for shape in case.shapes]
+
+
+def same_bits(result, wanted):
+    np.testing.assert_array_equal(result.view(np.uint32), wanted.view(np.uint32))
+
+
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_the_order_of_convolutions(device_backend, case):
+    x, weights, bias, d = drawn(case)
+    geometry = operations.conv_geometry(case)
+    by_weights = order.conv_weight_gradient(x, d, case.kernel, **case.window)
+    y = order.conv_forward(x, weights, bias, **case.window)
+    for algorithm in BY:
+        same_bits(operations.conv_forward(device_backend, x, weights, bias, geometry, algorithm=algorithm), y)
+        gradients = operations.conv_backward(device_backend, x, weights, d, geometry, algorithm=algorithm)
+        same_bits(gradients.weights, by_weights)
+        same_bits(gradients.bias, order.bias_gradient(d))
+        if algorithm != "im2col":
+            same_bits(gradients.err_input, order.conv_input_gradient(d, weights, case.size, **case.window))
+
+
+@pytest.mark.parametrize("case", [*CASES, *SEGMENTS], ids=str)
+def test_the_order_of_transposed_convolutions(device_backend, case):
+    image, weights, _, x = drawn(case)  # from the convolution's outputs to its images
+    geometry = operations.conv_geometry(case)
+    bias = generator(1).standard_normal(case.channels).astype(np.float32)
+    y = operations.deconv_forward(device_backend, x, weights, bias, geometry)
+    same_bits(y, order.conv_input_gradient(x, weights, case.size, **case.window) + bias)
+    err_input = order.conv_forward(image, weights, **case.window)
+    by_weights = order.conv_weight_gradient(image, x, case.kernel, **case.window)
+    for algorithm in BY:
+        gradients = operations.deconv_backward(
+            device_backend, x, weights, image, geometry, algorithm=algorithm
+        )
+        same_bits(gradients.err_input, err_input)
+        same_bits(gradients.weights, by_weights)
+        same_bits(gradients.bias, order.bias_gradient(image))
+
+
+OF_BOTH_SHAPES = (
+    ConvCase("384 channels", 2, (5, 6), 384, 70, (3, 2), (1, 2, 0, 1)),
+    ConvCase("odd channels", 3, (9, 21), 67, 129, (3, 3), (1, 1, 1, 1), dilation=(2, 1)),
+    ConvCase("depthwise", 3, (30, 21), 6, 12, (3, 3), (1, 1, 1, 1), sliding=(2, 3), groups=6),
+    ConvCase("chunks", 5, (33, 40), 5, 7, (3, 2), (1, 1, 1, 1), groups=1),
+)
+
+
+@pytest.mark.parametrize("activation", ["linear", "tanh", "relu"])
+@pytest.mark.parametrize("case", OF_BOTH_SHAPES, ids=str)
+def test_both_shapes_have_the_same_bits(device_backend, opencl, case, activation):
+    """Larger layers than the judge has patience for, and activations."""
+    shape = device_backend.driver.profile.shape
+    if shape == CPU:
+        pytest.skip("it is what GPU shape is compared with")
+    assert shape == GPU
+    other = opencl.open_backend(device_backend.name, shape=CPU)
+    x, weights, bias, d = drawn(case)
+    geometry, keywords = operations.conv_geometry(case), {"activation": activation}
+    y, twin = (
+        operations.conv_forward(b, x, weights, bias, geometry, **keywords) for b in (device_backend, other)
+    )
+    same_bits(y, twin)
+    keywords |= {"output": y, "old": x, "alpha": 0.7, "beta": -0.3}
+    one, two = (
+        operations.conv_backward(b, x, weights, d, geometry, **keywords) for b in (device_backend, other)
+    )
+    for result, wanted in zip(one, two, strict=True):
+        assert np.isfinite(wanted).all()
+        same_bits(result, wanted)
