@@ -83,6 +83,16 @@ def test_memory_grows_to_the_largest_request_and_stays(counting, scratch):
     assert counting.live == (0, 0)
 
 
+def test_parts_lie_in_the_memory_of_the_present(counting, scratch):
+    """Not in that from before it grew."""
+    small = [("part", 64)]
+    scratch.parts(small)
+    whole = Buffer(scratch.parts([("whole", 1 << 16)])["whole"], (1 << 14,), np.float32)
+    counting.upload(np.full(whole.shape, 7, np.float32), whole.memory)
+    part = Buffer(scratch.parts(small)["part"], (16,), np.float32)
+    assert (host(counting, part) == 7).all()
+
+
 def test_the_same_request_makes_nothing_new(counting, scratch):
     wanted = [("a", 300), ("b", 500)]
     first = scratch.parts(wanted)

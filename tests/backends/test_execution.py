@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -194,7 +195,16 @@ def test_another_thread_can_run_after_a_fault(driver):
 # --- threads
 
 
-def test_two_threads_a_thousand_times(driver):
+@pytest.fixture
+def hasty():
+    """Python goes from thread to thread as often as it can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_two_threads_a_thousand_times(driver, hasty):
     """Other numbers, other scratch memory, the same kernels; each looks at its results every tenth time."""
     executor, meeting = Executor(driver), Barrier(2, timeout=60)
 

@@ -14,6 +14,8 @@ import pytest
 from convgrad.backends.device.account import Account
 from convgrad.backends.device.driver import OutOfDeviceMemory
 from convgrad.errors import BadFormatError
+from convgrad.kernel_source import kernel_text
+from tests.backends.small_kernels import TEXT, uploaded
 
 ROOT = Path(__file__).parents[2]
 
@@ -123,10 +125,14 @@ def test_another_fault_is_not_called_lack_of_memory(opencl, opencl_backend, monk
     assert len(tries) == 1
 
 
-def test_memory_that_comes_free_in_time_is_had(opencl, opencl_backend, monkeypatch):
-    """What launches still used at the first attempt."""
+def test_memory_that_launches_still_use_is_waited_for(opencl, opencl_backend, monkeypatch):
+    driver = opencl_backend.driver
+    kernel = driver.kernel(driver.build(kernel_text("prelude/common.h") + TEXT, ["-DDOUBLE=0"]), "slow")
+    sum_of = uploaded(driver, np.zeros(1, np.float32))
     tries = refusing(opencl, monkeypatch, "MEM_OBJECT_ALLOCATION_FAILURE", times=1)
-    assert opencl_backend.driver.allocate(123).size == 123
+    event = driver.launch(kernel, (1, 1, 1), (1, 1, 1), [sum_of.memory, np.int32(1 << 24), np.float32(1)])
+    assert driver.allocate(123).size == 123
+    assert event.command_execution_status == opencl.cl.command_execution_status.COMPLETE
     assert len(tries) == 2
 
 

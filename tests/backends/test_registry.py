@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -62,10 +63,20 @@ def test_the_same_on_real_devices(fresh, opencl):
     assert backends.get("opencl") is backends.get(opencl.names()[0])
 
 
-def test_threads_get_one_object(two_devices):
+def test_threads_get_one_object(two_devices, monkeypatch):
+    """All of them, while the first is still at opening it."""
+    opened = []
+
+    def open_backend(name):
+        opened.append(SimpleNamespace(name=name))
+        time.sleep(0.1)
+        return opened[-1]
+
+    monkeypatch.setattr(two_devices, "open_backend", open_backend)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(backends.get, ["opencl", "opencl:1:0"] * 100))
-    assert len(set(map(id, found))) == 1
+        found = list(pool.map(backends.get, ["opencl", "opencl:1:0"] * 4))
+    assert len(opened) == 1
+    assert all(backend is opened[0] for backend in found)
 
 
 def test_auto_is_the_first_that_is_present(two_devices):
