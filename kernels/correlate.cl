@@ -80,9 +80,11 @@ KERNEL(SIDE, SIDE, 1) void correlate(
     INT64 out_start, INT64 out_image, INT64 out_row, int out_column, int outputs,
     int has_bias, int activation, REAL alpha, REAL beta) {
   LOCAL REAL local_inputs[STEP][PITCH], local_weights[STEP][WIDTH];
-  int block = GROUP(1), group = GROUP(2), blocks = (outputs + WIDTH - 1) / WIDTH, taps = taps_y * taps_x;
+  int blocks = (outputs + WIDTH - 1) / WIDTH, taps = taps_y * taps_x;
+  int places = (int)(((INT64)images * rows * columns + CELLS - 1) / CELLS), place = GROUP(0) % places;
+  int block = GROUP(0) / places % blocks, group = GROUP(0) / places / blocks;
   int i = ITEM(0), j = ITEM(1), item = j * SIDE + i;
-  INT64 first = (INT64)GROUP(0) * CELLS, left = (INT64)images * rows * columns - first; /* cells */
+  INT64 first = (INT64)place * CELLS, left = (INT64)images * rows * columns - first; /* cells */
   int last = (int)MIN(left, CELLS) - 1;
   Source source = {src, src_row, src_column, src_rows, src_columns, tap_y, tap_x};
   GLOBAL const REAL *weights = packed + (INT64)(group * blocks + block) * taps * inputs * WIDTH;

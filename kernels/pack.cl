@@ -4,17 +4,18 @@
    packed   group x block x tap x input x width: `width` outputs side by side, zeros past the last;
             from zeros_start on, 256 zeros
 
-   Tap (ty, tx) of the correlation is the layer's tap first + ty * tap_y + tx * tap_x. Item i of work-group
-   (g, block, group) owns the `width` values of one input at one tap, which it counts over (taps, inputs) as
-   g * 64 + i; the items of work-group (0, 0, 0) own the zeros too. */
+   Tap (ty, tx) of the correlation is the layer's tap first + ty * tap_y + tx * tap_x. Groups of 64 items are
+   counted over parts, blocks and groups; item i of part p owns the `width` values of one tap and input, number
+   p * 64 + i of all. The items of the first group own the zeros too. */
 #include "prelude/common.h"
 
 KERNEL(64, 1, 1) void pack_weights(
     GLOBAL const REAL *RESTRICT weights, GLOBAL REAL *RESTRICT packed, INT64 zeros_start,
     INT64 group_stride, int output_stride, int input_stride, int tap_stride,
     int first, int tap_y, int tap_x, int taps_y, int taps_x, int inputs, int outputs, int width) {
-  int item = GROUP(0) * 64 + ITEM(0), input = item % inputs, tap = item / inputs, taps = taps_y * taps_x;
-  int block = GROUP(1), blocks = (outputs + width - 1) / width, group = GROUP(2);
+  int taps = taps_y * taps_x, parts = (taps * inputs + 63) / 64, blocks = (outputs + width - 1) / width;
+  int block = GROUP(0) / parts % blocks, group = GROUP(0) / parts / blocks;
+  int item = GROUP(0) % parts * 64 + ITEM(0), input = item % inputs, tap = item / inputs;
   if (tap < taps) {
     int from = first + tap / taps_x * tap_y + tap % taps_x * tap_x;
     GLOBAL const REAL *source = weights + group * group_stride + (INT64)from * tap_stride + (INT64)input * input_stride;
@@ -24,6 +25,6 @@ KERNEL(64, 1, 1) void pack_weights(
       target[lane] = output < outputs ? source[(INT64)output * output_stride] : R(0.0);
     }
   }
-  if (GROUP(0) == 0 && block == 0 && group == 0)
+  if (GROUP(0) == 0)
     for (int z = ITEM(0); z < 256; z += 64) packed[zeros_start + z] = R(0.0);
 }

@@ -50,11 +50,12 @@ KERNEL(SIDE, SIDE, 1) void weight_gradient(
     INT64 out_chunk, INT64 out_group, int out_kernel, int out_tap, int out_channel) {
   LOCAL REAL local_d[STEP][WIDTH], local_x[STEP][WIDTH];
   int i = ITEM(0), j = ITEM(1), blocks = (inputs + WIDTH - 1) / WIDTH;
-  int first_k = GROUP(0) * WIDTH, first_c = GROUP(1) % blocks * WIDTH;
-  int tap = GROUP(1) / blocks % (taps_y * taps_x), group = GROUP(1) / blocks / (taps_y * taps_x);
+  int tiles = (outputs + WIDTH - 1) / WIDTH, rest = GROUP(0) / tiles;
+  int first_k = GROUP(0) % tiles * WIDTH, first_c = rest % blocks * WIDTH;
+  int tap = rest / blocks % (taps_y * taps_x), group = rest / blocks / (taps_y * taps_x);
   int shift_y = start_y + tap / taps_x * tap_y, shift_x = start_x + tap % taps_x * tap_x;
   int left = first_inside(0, step_x, shift_x), width = end_inside(columns, step_x, shift_x, x_columns) - left;
-  Chunk chunk = chunk_of(first_chunk + GROUP(2), images, rows, leaf_images, leaf_rows, chunk_units, chunk_bands);
+  Chunk chunk = chunk_of(first_chunk + GROUP(1), images, rows, leaf_images, leaf_rows, chunk_units, chunk_bands);
   Values ds = {d, d_image, d_row, d_column, outputs - first_k - i};
   Values xs = {x, x_image, step_y * x_row, (INT64)step_x * x_column, inputs - first_c - i};
   REAL stack[DEPTH][SIZE];
@@ -101,7 +102,7 @@ KERNEL(SIDE, SIDE, 1) void weight_gradient(
   }
   finish(stack, 0, units);
 
-  partial += (first_chunk + GROUP(2)) * out_chunk + group * out_group + (INT64)tap * out_tap;
+  partial += (first_chunk + GROUP(1)) * out_chunk + group * out_group + (INT64)tap * out_tap;
   for (int e = 0; e < SIZE; e++) {
     int k = first_k + j + e / EACH * SIDE, c = first_c + i + e % EACH * SIDE;
     if (k < outputs && c < inputs) partial[(INT64)k * out_kernel + (INT64)c * out_channel] = stack[0][e] + R(0.0);

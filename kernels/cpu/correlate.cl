@@ -7,8 +7,9 @@
            from zeros_start on, 256 zeros: what a cell sees through a tap that lies outside
    out     one value per cell and output; strides in elements
 
-   One item per work-group. Group (t, block, group), or with blocks_first (block, t, group), owns WIDTH outputs at
-   ROWS * TILES cells, which are counted over images, rows and columns.
+   One item per work-group. Groups are counted over places, blocks and groups, the first of these fastest or, with
+   blocks_first, over blocks, places and groups. One owns a block of WIDTH outputs at a place: ROWS * TILES cells, which are
+   counted over columns, rows and images.
 
    Order: a chain per segment of taps or inputs, segments added up in turn. A segment's weights stay in the
    first cache while TILES tiles of ROWS cells pass over them. */
@@ -47,9 +48,14 @@ KERNEL(1, 1, 1) void correlate(
     int images, int rows, int columns,
     INT64 out_start, INT64 out_image, INT64 out_row, int out_column, int outputs,
     int has_bias, int activation, REAL alpha, REAL beta, int blocks_first) {
-  int block = GROUP(!blocks_first), group = GROUP(2), blocks = (outputs + WIDTH - 1) / WIDTH, taps = taps_y * taps_x;
-  INT64 count = (INT64)images * rows * columns, first = (INT64)GROUP(blocks_first) * ROWS * TILES;
+  int blocks = (outputs + WIDTH - 1) / WIDTH, taps = taps_y * taps_x;
+  INT64 count = (INT64)images * rows * columns;
+  int places = (int)((count + ROWS * TILES - 1) / (ROWS * TILES)), rest = GROUP(0) / (blocks_first ? blocks : places);
+  int block = blocks_first ? GROUP(0) % blocks : rest % blocks, group = rest / (blocks_first ? places : blocks);
+  INT64 first = (INT64)(blocks_first ? rest % places : GROUP(0) % places) * ROWS * TILES;
   int tiles = (int)min((INT64)TILES, (count - first + ROWS - 1) / ROWS);
+  int i = (int)(first % columns), j = (int)(first / columns % rows);
+  INT64 n = first / columns / rows;
   GLOBAL const REAL *zeros = packed + zeros_start;
   GLOBAL const REAL *weights = packed + (INT64)(group * blocks + block) * taps * inputs * WIDTH;
   Cells cells[TILES];
@@ -60,9 +66,6 @@ KERNEL(1, 1, 1) void correlate(
   for (int t = 0; t < tiles; t++) {
     cells[t].inside = 1;
     for (int r = 0; r < ROWS; r++) {
-      INT64 cell = min(first + t * ROWS + r, count - 1); /* a tile that is not full computes the last one again */
-      int i = (int)(cell % columns), j = (int)(cell / columns % rows);
-      INT64 n = cell / columns / rows;
       int y = j * step_y + start_y, x = i * step_x + start_x;
       cells[t].y[r] = y;
       cells[t].x[r] = x;
@@ -70,6 +73,10 @@ KERNEL(1, 1, 1) void correlate(
       cells[t].inside &= y >= 0 && x >= 0 && y + (taps_y - 1) * tap_y < src_rows && x + (taps_x - 1) * tap_x < src_columns;
       target[t][r] = out_start + n * out_image + j * out_row + (INT64)i * out_column;
       for (int v = 0; v < VECTORS; v++) total[t][r][v] = (VALUE)(0);
+      if (first + t * ROWS + r < count - 1 && ++i == columns) { /* a tile that is not full computes the last cell again */
+        i = 0;
+        if (++j == rows) j = 0, n++;
+      }
     }
   }
 

@@ -8,7 +8,7 @@
    packed  tap x input x OUTPUTS weights
    out     one value per cell and output; strides in elements
 
-   One item per work-group. Group (tile, band, image) owns the outputs of VECTORS * LANES cells of ROWS rows.
+   One item per work-group. Groups are counted over tiles, bands and images; one owns the outputs of VECTORS * LANES cells of ROWS rows.
 
    Order: as in cpu/correlate.cl. */
 #include "prelude/common.h"
@@ -24,9 +24,10 @@ KERNEL(1, 1, 1) void correlate_narrow(
     int nominal, int nominal_y, int nominal_x, int segment_taps, int segment_inputs,
     int rows, int columns, INT64 out_start, INT64 out_image, INT64 out_row, int out_column,
     int has_bias, int activation, REAL alpha, REAL beta) {
-  int first = GROUP(0) * CELLS, row = GROUP(1) * ROWS, taps = taps_y * taps_x;
+  int tiles = (columns + CELLS - 1) / CELLS, bands = (rows + ROWS - 1) / ROWS, number = GROUP(0) / tiles / bands;
+  int first = GROUP(0) % tiles * CELLS, row = GROUP(0) / tiles % bands * ROWS, taps = taps_y * taps_x;
   INT64 src_row = (INT64)inputs * width;
-  GLOBAL const REAL *image = turned + origin + GROUP(2) * src_rows * src_row + row * src_row + first;
+  GLOBAL const REAL *image = turned + origin + number * src_rows * src_row + row * src_row + first;
   VALUE total[ROWS][OUTPUTS][VECTORS];
   UNROLL for (int r = 0; r < ROWS; r++)
     UNROLL for (int o = 0; o < OUTPUTS; o++)
@@ -60,7 +61,7 @@ KERNEL(1, 1, 1) void correlate_narrow(
 
   int here = min(CELLS, columns - first);
   for (int r = 0; r < min(ROWS, rows - row); r++) {
-    GLOBAL REAL *to = out + out_start + GROUP(2) * out_image + (row + r) * out_row + (INT64)first * out_column;
+    GLOBAL REAL *to = out + out_start + number * out_image + (row + r) * out_row + (INT64)first * out_column;
     for (int o = 0; o < OUTPUTS; o++) {
       REAL values[CELLS];
       for (int v = 0; v < VECTORS; v++) {

@@ -3,7 +3,7 @@
    d       images x rows x columns x channels; strides in elements
    turned  images x height x channels x width: row r lies at `top` + r, column c at `left` + c
 
-   One item per work-group. Group (row, image) owns a row of `turned`, of all its channels. */
+   One item per work-group. Groups are counted over rows and images; one owns a row of `turned`, of all its channels. */
 #include "prelude/common.h"
 #include "lib/memory.h"
 
@@ -37,9 +37,9 @@ KERNEL(1, 1, 1) void turn(
     GLOBAL const REAL *RESTRICT d, GLOBAL REAL *RESTRICT turned,
     INT64 d_start, INT64 d_image, INT64 d_row, int d_column, int rows, int columns, int channels,
     int top, int height, int left, int width) {
-  int row = GROUP(0) - top, inside = row >= 0 && row < rows;
-  GLOBAL const REAL *from = d + d_start + GROUP(1) * d_image + row * d_row;
-  GLOBAL REAL *to = turned + ((INT64)GROUP(1) * height + GROUP(0)) * channels * width;
+  int image = GROUP(0) / height, row = GROUP(0) % height - top, inside = row >= 0 && row < rows;
+  GLOBAL const REAL *from = d + d_start + image * d_image + row * d_row;
+  GLOBAL REAL *to = turned + (INT64)GROUP(0) * channels * width;
   for (int k = 0; k < channels; k++) {
     GLOBAL REAL *line = to + (INT64)k * width;
     for (int i = 0; i < (inside ? left : width); i++) line[i] = R(0.0);

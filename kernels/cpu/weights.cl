@@ -4,8 +4,8 @@
    d        images x rows x columns, `outputs` values per group side by side
    partial  for each chunk of leaves the sum over it, in strides in elements of (chunk, group, k, tap, c)
 
-   One item per work-group. Group (., block of channels, block of taps and group, chunk) owns TILES tiles of ROWS
-   kernels by WIDTH channels at TAPS taps, over one chunk. Of each leaf, or of POSITIONS of it, it copies its part of
+   One item per work-group. Group (., chunk), the first counted over stripes of kernels, blocks of channels,
+   blocks of taps and groups, owns TILES tiles of ROWS kernels by WIDTH channels at TAPS taps, over one chunk. Of each leaf, or of POSITIONS of it, it copies its part of
    d once and its part of x once per tap, so that the tiles pass over memory without gaps that stays in the cache.
 
    Order: a chain per leaf over images, rows and columns ascending; leaves summed as a tree. What taps see outside
@@ -89,11 +89,12 @@ KERNEL(1, 1, 1) void weight_gradient(
     int leaf_images, int leaf_rows, int chunk_units, int chunk_bands, int first_chunk,
     INT64 out_chunk, INT64 out_group, int out_kernel, int out_tap, int out_channel) {
   int blocks = (inputs + WIDTH - 1) / WIDTH, tap_blocks = (taps_y * taps_x + TAPS - 1) / TAPS;
-  int block = GROUP(1) % blocks, group = GROUP(1) / blocks / tap_blocks;
-  int tap_first = GROUP(1) / blocks % tap_blocks * TAPS, taps = min(TAPS, taps_y * taps_x - tap_first);
-  int first = GROUP(0) * ROWS * TILES, tiles = min(TILES, (outputs - first + ROWS - 1) / ROWS);
+  int stripes = (outputs + ROWS * TILES - 1) / (ROWS * TILES), rest = GROUP(0) / stripes;
+  int block = rest % blocks, group = rest / blocks / tap_blocks;
+  int tap_first = rest / blocks % tap_blocks * TAPS, taps = min(TAPS, taps_y * taps_x - tap_first);
+  int first = GROUP(0) % stripes * ROWS * TILES, tiles = min(TILES, (outputs - first + ROWS - 1) / ROWS);
   int channel = min(block * WIDTH, x_width - WIDTH);
-  Chunk chunk = chunk_of(first_chunk + GROUP(2), images, rows, leaf_images, leaf_rows, chunk_units, chunk_bands);
+  Chunk chunk = chunk_of(first_chunk + GROUP(1), images, rows, leaf_images, leaf_rows, chunk_units, chunk_bands);
   Layout at = {x_image, x_row, d_image, d_row, x_column, x_rows, x_columns, step_y, step_x, d_column, columns};
   VALUE stacks[TAPS][TILES][DEPTH][SIZE], sums[TAPS][TILES][SIZE], inputs_here[POSITIONS][VECTORS];
   REAL errors_here[TILES][POSITIONS][ROWS];
@@ -132,7 +133,7 @@ KERNEL(1, 1, 1) void weight_gradient(
     units = after;
   }
 
-  partial += (first_chunk + GROUP(2)) * out_chunk + group * out_group;
+  partial += (first_chunk + GROUP(1)) * out_chunk + group * out_group;
   for (int tap = 0; tap < taps; tap++)
     for (int t = 0; t < tiles; t++) {
       finish(stacks[tap][t], 0, units);

@@ -185,7 +185,7 @@ def pack_columns(device: Device, geometry: ConvGeometry, block: Block, target: s
 
 @dataclass(frozen=True)
 class ColumnSums(WeightSums):
-    """As WeightSums, over columns of x where those of one chunk fit into half the budget.
+    """As WeightSums, over columns of x where those of one leaf fit into half the budget.
 
     unpack_size: images whose columns are made at once, or one chunk.
     """
@@ -195,8 +195,9 @@ class ColumnSums(WeightSums):
     @property
     def unpacks(self) -> bool:
         """Whether they fit."""
-        chunk_bytes = self.column_bytes * self.chunks.images // self.chunks.parts
-        return super().unpacks or chunk_bytes <= self.budget // 2
+        leaves = self.leaves
+        leaf_bytes = self.column_bytes * leaves.leaf_images // leaves.bands
+        return super().unpacks or leaf_bytes <= self.budget // 2
 
     def _blocks(self, chunks: range) -> Iterator[tuple[int, int]]:
         whole = self.chunks

@@ -55,6 +55,11 @@ class Task:
         g = self.geometry
         return Weights.of(g.n_kernels, g.ky * g.kx, g.group_channels, g.groups, transposed=self.transposed)
 
+    @property
+    def error_bytes(self) -> int:
+        """Of one image of err_output times the activation's factor; 0 where there is none."""
+        return 0 if self.activation == "linear" else prod(self.output_shape) * self.device.dtype.itemsize
+
     def blocks(self, image_bytes: int, budget: int, multiple: int = 1) -> list[range]:
         """The images that count, in blocks that take at most `budget` bytes each, if that can be.
 
@@ -128,7 +133,7 @@ def backward_plan(task: Task, wanted: Wanted, budget: int) -> Plan:
         return Plan((*launches, *_zeros(task, wanted)))
     products = _products(task, straight=task.adjoint, budget=budget // 4)
     weights = _weight_sums(task, budget // 4)
-    bias = BiasSums(task.device, task.images, task.output_shape, budget // 8)
+    bias = BiasSums(task.device, task.images, task.output_shape, budget // 8, task.error_bytes)
     sources, scratch = _errors(task, budget // 4, max(weights.chunks.images, bias.chunks.images))
     if wanted.err_input:
         launches += products.prepare()
@@ -152,7 +157,7 @@ def backward_plan(task: Task, wanted: Wanted, budget: int) -> Plan:
 
 
 def _weight_sums(task: Task, budget: int) -> WeightSums:
-    layer = task.device, task.geometry, task.images, task.transposed, budget
+    layer = task.device, task.geometry, task.images, task.transposed, budget, task.error_bytes
     return ColumnSums(*layer, task.unpack_size) if task.algorithm == "im2col" else WeightSums(*layer)
 
 
@@ -167,18 +172,15 @@ def _zeros(task: Task, wanted: Wanted) -> Iterator[Launch]:
 
 def _errors(task: Task, budget: int, multiple: int) -> tuple[Sources, Parts]:
     """err_output times the activation's factor, block by block; itself where there is none."""
-    if task.activation == "linear":
+    if not task.error_bytes:
         return [(Images("err_output", block), ()) for block in task.blocks(0, budget, multiple)], ()
-    size, dtype = prod(task.output_shape), task.device.dtype
-    blocks = task.blocks(size * dtype.itemsize, budget, multiple)
-    sources: Sources = [
-        (Images("errors", block, block.start), _scaled(task, block, size)) for block in blocks
-    ]
-    return sources, (("errors", len(blocks[0]) * size * dtype.itemsize),)
+    blocks = task.blocks(task.error_bytes, budget, multiple)
+    sources: Sources = [(Images("errors", block, block.start), _scaled(task, block)) for block in blocks]
+    return sources, (("errors", len(blocks[0]) * task.error_bytes),)
 
 
-def _scaled(task: Task, block: range, size: int) -> tuple[Launch, ...]:
-    device = task.device
+def _scaled(task: Task, block: range) -> tuple[Launch, ...]:
+    device, size = task.device, prod(task.output_shape)
     roles = "err_output", "output", "errors"
     start, count = block.start * size, len(block) * size
     return elementwise.scale(*roles, count, task.activation, device.dtype, device.profile, start).launches

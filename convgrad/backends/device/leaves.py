@@ -6,12 +6,15 @@ two of units or, inside of one unit, of bands: a node of the tree, which one lau
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 POSITIONS = 256  # of a leaf, at most, unless one row has more
 CHUNK = 2048  # positions of a chunk, about: fewer cost memory, more are less to share between work-groups
 LARGEST = 2**10  # leaves of a chunk: kernels hold its nodes in a stack
+
+
+MOST_AT_ONCE = 2**16 - 1  # chunks of a launch: the limit of CUDA for groups along y
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,12 @@ class Chunks:
         return self.groups * self.parts
 
     @property
+    def positions(self) -> int:
+        """Positions of a chunk that is full."""
+        leaves = self.leaves
+        return self.units * self.bands * leaves.leaf_images * leaves.leaf_rows * leaves.columns
+
+    @property
     def images(self) -> int:
         """Images of a chunk, or of the unit that it is a part of."""
         return self.units * self.leaves.leaf_images
@@ -85,7 +94,7 @@ class Chunks:
 
     def blocks(self, limit: int, chunks: range) -> Iterator[tuple[int, int]]:
         """`chunks` in runs of at most `limit`, each inside of one unit or of whole units."""
-        parts = self.parts
+        parts, limit = self.parts, min(limit, MOST_AT_ONCE)
         step = limit // parts * parts if limit >= parts else limit
         first = chunks.start
         while first < chunks.stop:
@@ -107,16 +116,21 @@ def chunkings(leaves: Leaves) -> Iterator[Chunks]:
         yield Chunks(leaves, units, bands)
 
 
-def chosen(leaves: Leaves, node_bytes: int, budget: int) -> Chunks:
-    """The chunking of about CHUNK positions; a coarser one where its nodes take more than `budget` bytes.
+def chosen(leaves: Leaves, cost: Callable[[Chunks], int], budget: int) -> Chunks:
+    """The chunking of about CHUNK positions, or the nearest one to it, whose cost is within the budget.
 
-    The nodes of a single chunk take none: it is the sum.
+    Where there is none, the one that costs least. cost: bytes of scratch memory.
     """
-    height = leaves.leaf_rows * leaves.leaf_images * leaves.columns
-    found = None
-    for found in chunkings(leaves):  # noqa: B007  # the last one serves where none fits
-        positions = found.bands * found.units * height
-        if found.count == 1 or (positions >= CHUNK and found.count * node_bytes <= budget):
-            break
+    affordable = cheapest = None
+    least = 0
+    for chunks in chunkings(leaves):
+        bytes_here = cost(chunks)
+        if cheapest is None or bytes_here < least:
+            cheapest, least = chunks, bytes_here
+        if bytes_here <= budget:
+            affordable = chunks
+            if chunks.positions >= CHUNK:
+                break
+    found = affordable or cheapest
     assert found is not None
     return found

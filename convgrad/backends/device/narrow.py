@@ -92,7 +92,12 @@ class NarrowProducts(Products):
                 yield self._correlate(replace(whole, images=len(images), target=place), role, target, finish)
 
     def _tile(self, whole: Correlation) -> Tile:
-        defines = f"LANES={self._lanes}", f"VECTORS={VECTORS}", f"ROWS={self._rows}", f"OUTPUTS={whole.outputs}"
+        defines = (
+            f"LANES={self._lanes}",
+            f"VECTORS={VECTORS}",
+            f"ROWS={self._rows}",
+            f"OUTPUTS={whole.outputs}",
+        )
         kernel = Kernel("cpu/narrow.cl", "correlate_narrow", (self.device.define, *defines))
         return Tile(kernel, self._cells, whole.outputs, (1, 1, 1))
 
@@ -106,14 +111,15 @@ class NarrowProducts(Products):
             *scalars(m.top, m.height, m.left, m.width),
         )
         kernel = Kernel("cpu/turn.cl", "turn", (self.device.define, f"LANES={self._lanes}"))
-        return Launch(kernel, (m.height, len(source.images), 1), (1, 1, 1), arguments)
+        return Launch(kernel, (m.height * len(source.images), 1, 1), (1, 1, 1), arguments)
 
     def _correlate(self, c: Correlation, packed: str, target: str, finish: Finish) -> Launch:
         m, tile, dtype = self.margins, self._tile(c), self.device.dtype
         origin = (m.top + c.y.start) * c.inputs * m.width + m.left + c.x.start
         arguments: tuple[Argument, ...] = (
             *(TURNED, packed, finish.bias or packed, target),
-            *(*scalars(m.height, c.inputs, m.width), np.int64(origin)),
+            *scalars(m.height, c.inputs, m.width),
+            np.int64(origin),
             *scalars(c.y.taps, c.x.taps, c.y.tap, c.x.tap, *c.nominal, *c.segment),
             *scalars(c.y.cells, c.x.cells),
             *(np.int64(c.target.start), np.int64(c.target.image), np.int64(c.target.row)),
@@ -121,8 +127,8 @@ class NarrowProducts(Products):
             *scalars(finish.bias is not None, ACTIVATIONS.index(finish.activation)),
             *(dtype.type(finish.alpha), dtype.type(finish.beta)),
         )
-        groups = -(-c.x.cells // tile.cells), -(-c.y.cells // self._rows), c.images
-        return Launch(tile.kernel, groups, tile.items, arguments)
+        groups = -(-c.x.cells // tile.cells) * -(-c.y.cells // self._rows) * c.images
+        return Launch(tile.kernel, (groups, 1, 1), tile.items, arguments)
 
 
 def _up(count: int, multiple: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -177,6 +178,7 @@ class WeightSums:
     images: int
     transposed: bool
     budget: int
+    error_bytes: int  # that are made of each image of errors before it is read
 
     @property
     def size(self) -> int:
@@ -198,11 +200,20 @@ class WeightSums:
         return -(-self.geometry.taps // lanes) * lanes
 
     @property
+    def leaves(self) -> Leaves:
+        """The leaves of the sum."""
+        return Leaves(self.images, *self.geometry.output_shape[:2])
+
+    @cached_property
     def chunks(self) -> Chunks:
         """How the sum is cut."""
-        leaves = Leaves(self.images, *self.geometry.output_shape[:2])
-        itemsize = self.device.dtype.itemsize
-        return chosen(leaves, self.size * itemsize, self.budget // 2)
+        return chosen(self.leaves, self._cost, self.budget)
+
+    def _cost(self, chunks: Chunks) -> int:
+        """Scratch memory that such chunks take at least."""
+        nodes = chunks.count * self.size * self.device.dtype.itemsize if chunks.count > 1 else 0
+        columns = self.column_bytes * chunks.images // chunks.parts if self.unpacks else 0
+        return nodes + columns + chunks.images * self.error_bytes
 
     @property
     def column_bytes(self) -> int:
@@ -293,12 +304,16 @@ class BiasSums:
     images: int
     shape: tuple[int, int, int]
     budget: int
+    error_bytes: int  # as in WeightSums
 
-    @property
+    @cached_property
     def chunks(self) -> Chunks:
         """How the sum is cut."""
-        rows, columns, outputs = self.shape
-        return chosen(Leaves(self.images, rows, columns), outputs * self.device.dtype.itemsize, self.budget)
+        return chosen(Leaves(self.images, *self.shape[:2]), self._cost, self.budget)
+
+    def _cost(self, chunks: Chunks) -> int:
+        nodes = chunks.count * self.shape[2] * self.device.dtype.itemsize if chunks.count > 1 else 0
+        return nodes + chunks.images * self.error_bytes
 
     def scratch(self) -> Parts:
         """Nodes."""
@@ -310,9 +325,11 @@ class BiasSums:
         role = "bias_nodes" if self.chunks.count > 1 else target
         place = Strides.of(*self.shape)
         place = place._replace(start=-errors.first * place.image)
-        part = chunks_of(self.chunks, errors.images)
-        profile, dtype = self.device.profile, self.device.dtype
-        yield sums.bias_gradient(place, self.shape[2], self.chunks, part, profile, dtype, (errors.role, role))
+        chunks, profile, dtype = self.chunks, self.device.profile, self.device.dtype
+        first, last = chunks_of(chunks, errors.images)
+        for part in chunks.blocks(last - first, range(first, last)):
+            roles = errors.role, role
+            yield sums.bias_gradient(place, self.shape[2], chunks, part, profile, dtype, roles)
 
     def finish(self, target: str) -> Iterator[Launch]:
         """The sum of all nodes."""

@@ -64,7 +64,9 @@ def tile_of(profile: Profile, dtype: Dtype, outputs: int) -> Tile:
     lanes = max(2, profile.vector * 4 // dtype.itemsize)
     rows, vectors = _registers(profile.vector, lanes, outputs)
     defines = (double, f"LANES={lanes}", f"VECTORS={vectors}", f"ROWS={rows}")
-    return Tile(Kernel("cpu/correlate.cl", "correlate", defines), CPU_TILES * rows, lanes * vectors, (1, 1, 1))
+    return Tile(
+        Kernel("cpu/correlate.cl", "correlate", defines), CPU_TILES * rows, lanes * vectors, (1, 1, 1)
+    )
 
 
 def _registers(vector: int, lanes: int, outputs: int) -> tuple[int, int]:
@@ -106,9 +108,9 @@ def pack(
         *scalars(y.first * width + x.first, y.skip * width, x.skip, y.taps, x.taps),
         *scalars(correlation.inputs, correlation.outputs, tile.width),
     )
-    groups = -(-correlation.taps * correlation.inputs // 64), blocks, correlation.groups
+    groups = -(-correlation.taps * correlation.inputs // 64) * blocks * correlation.groups
     kernel = Kernel("pack.cl", "pack_weights", (f"DOUBLE={int(dtype.itemsize == 8)}",))
-    return Launch(kernel, groups, (64, 1, 1), arguments)
+    return Launch(kernel, (groups, 1, 1), (64, 1, 1), arguments)
 
 
 def correlate(
@@ -128,10 +130,10 @@ def correlate(
         *scalars(finish.bias is not None, ACTIVATIONS.index(finish.activation)),
         *(dtype.type(finish.alpha), dtype.type(finish.beta)),
     )
-    tiles, blocks = -(-c.cells // tile.cells), -(-c.outputs // tile.width)
+    blocks = -(-c.outputs // tile.width)
+    groups = -(-c.cells // tile.cells) * blocks * c.groups, 1, 1
     if tile.items != (1, 1, 1):
-        return Launch(tile.kernel, (tiles, blocks, c.groups), tile.items, arguments)
-    # What stays in the cache between neighbouring groups: all of the weights, or a block of them.
+        return Launch(tile.kernel, groups, tile.items, arguments)
+    # Neighbouring groups share what stays in the cache: all of the weights, or a block of them.
     blocks_first = blocks * c.taps * c.inputs * tile.width * dtype.itemsize <= CACHE
-    groups = (blocks, tiles, c.groups) if blocks_first else (tiles, blocks, c.groups)
     return Launch(tile.kernel, groups, tile.items, (*arguments, *scalars(blocks_first)))

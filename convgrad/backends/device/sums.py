@@ -90,9 +90,8 @@ def weight_gradient(
         *scalars(weights.kernel, weights.tap, weights.channel),
     )
     blocks = -(-(y.taps * x.taps) // tile.taps) * groups * -(-source.inputs // tile.channels)
-    return Launch(
-        tile.kernel, (-(-outputs // tile.kernels), blocks, part[1] - part[0]), tile.items, arguments
-    )
+    size = -(-outputs // tile.kernels) * blocks, part[1] - part[0], 1
+    return Launch(tile.kernel, size, tile.items, arguments)
 
 
 def bias_gradient(
