@@ -1,4 +1,7 @@
-"""Several Python threads on one backend, forked children, and the memory of a call."""
+"""NumPy under several Python threads, in forked children, and the memory of a call.
+
+The same of devices: `tests/backends/test_device_threads.py`.
+"""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def test_rows_past_the_batch_are_not_read_and_become_zero(backend, case, kind, c
 
 @pytest.mark.parametrize("kind", POOL_KINDS)
 @pytest.mark.parametrize("case", LAYERS, ids=str)
-def test_blocks_and_threads_change_no_bit(case, kind, rng):
+def test_numpys_blocks_and_threads_change_no_bit(case, kind, rng):
     """Bands down to one row, several images at a time, one to seven threads."""
     geometry = operations.pool_geometry(case)
     x = spoiled(rng.standard_normal(case.data()[0].shape), rng).astype(np.float32)
@@ -224,7 +224,7 @@ def test_blocks_and_threads_change_no_bit(case, kind, rng):
 @pytest.mark.parametrize("kind", POOL_KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(2, 60, 90, 24), (40, 12, 9, 24), (1, 900, 290, 1)])
-def test_scratch_stays_within_the_workspace(kind, dtype, shape):
+def test_numpys_scratch_memory_stays_within_the_workspace(kind, dtype, shape):
     backend = NumpyBackend(threads=1)
     backend.workspace = 1 << 20
     geometry = operations.PoolGeometry.of(shape, (3, 2), sliding=(2, 1), padding=(1, 0, 1, 1))
@@ -320,13 +320,13 @@ def test_outputs_of_any_strides(kind, rng):
     np.testing.assert_array_equal(err_input, operations.pool_backward(backend, d, offset, geometry, kind))
 
 
-def test_without_an_offset_the_maximum_is_the_same(rng):
-    backend, geometry = NumpyBackend(), operations.pool_geometry(LAYER)
-    x = rng.standard_normal(LAYER.data()[0].shape)
-    known, _ = operations.pool_forward(backend, x, geometry, "max")
-    out = np.full_like(known, np.nan)
-    backend.pool.forward(x, out, None, geometry, "max")
-    assert out.tobytes() == known.tobytes()
+@pytest.mark.parametrize("kind", ["max", "maxabs"])
+def test_without_an_offset_the_maximum_is_the_same(backend, kind, rng):
+    geometry, x = operations.pool_geometry(LAYER), rng.standard_normal(LAYER.data()[0].shape)
+    known, _ = operations.pool_forward(backend, x, geometry, kind)
+    out = operations.filled(backend, known.shape, known.dtype)
+    backend.pool.forward(backend.upload(x), out, None, geometry, kind)
+    assert operations.host(backend, out).tobytes() == known.tobytes()
 
 
 PLAIN = {"kind": "max", "kernel": (2, 2), "backend": "numpy"}

@@ -1,4 +1,7 @@
-"""Sizes beyond 2**31, where other libraries' indices wrapped, without having the memory."""
+"""NumPy at sizes beyond 2**31, where other libraries' indices wrapped, without having the memory.
+
+The same of devices: `tests/backends/test_device_limits.py`.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from convgrad.backends.numpy import NumpyBackend
 from convgrad.errors import BadFormatError
 from convgrad.testing import assert_close
 from convgrad.update_rule import UpdateRule
+from tests import operations
 from tests.golden.steps import STEPS
 from tests.reference.update import update
 
@@ -201,7 +202,7 @@ def test_an_empty_parameter(backend):
     assert parameter.get("w").shape == (0, 3)
 
 
-def test_threads_and_strides_do_not_change_a_bit(rng):
+def test_numpys_threads_and_strides_do_not_change_a_bit(rng):
     """Large enough to be cut into blocks for several threads; then as views into larger arrays."""
     shape = 300, 700
     w, gradient, velocity = rng.standard_normal((3, *shape)).astype(np.float32)
@@ -222,7 +223,7 @@ def test_threads_and_strides_do_not_change_a_bit(rng):
     assert not wide[:, ::2].any()
 
 
-def test_a_fault_on_the_way_leaves_everything_as_it_was(arrays, monkeypatch):
+def test_a_fault_in_numpys_step_leaves_everything_as_it_was(arrays, monkeypatch):
     from convgrad.backends.numpy import update as module
 
     def fail(*args):
@@ -250,9 +251,12 @@ def test_an_overflow_is_an_infinity_without_a_warning(backend, transposed):
     assert np.isneginf(parameter.get("w")).all()
 
 
-def test_the_gradient_is_not_modified(arrays):
-    w, gradient, velocity, accumulator = arrays
+def test_the_gradient_is_not_modified(backend, arrays):
+    w, gradient, *others = arrays
     before = gradient.tobytes()
     gradient.setflags(write=False)
-    NumpyBackend().update.step(w, gradient, UpdateRule(**FULL), velocity=velocity, accumulator=accumulator)
-    assert gradient.tobytes() == before
+    buffer = backend.upload(gradient)
+    velocity, accumulator = map(backend.upload, others)
+    buffers = {"velocity": velocity, "accumulator": accumulator}
+    backend.update.step(backend.upload(w), buffer, UpdateRule(**FULL), **buffers)
+    assert operations.host(backend, buffer).tobytes() == gradient.tobytes() == before
