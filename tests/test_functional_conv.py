@@ -165,7 +165,8 @@ def backends_of_all_sizes():
 
 @pytest.mark.parametrize("case", LAYERS, ids=str)
 @pytest.mark.parametrize("unpack_size", [None, 1, 2, 3, 5, 7])
-def test_numpys_blocks_and_threads_change_nothing(case, unpack_size, monkeypatch):
+def test_blocks_and_threads_change_nothing(case, unpack_size, monkeypatch):
+    """Of NumPy; for devices see tests/backends/test_device_limits.py."""
     from convgrad.backends.numpy import blocks
 
     monkeypatch.setattr(blocks, "LEAST_WORK", 0)  # so that small layers are spread, too

@@ -202,8 +202,8 @@ def test_rows_past_the_batch_are_not_read_and_become_zero(backend, case, kind, c
 
 @pytest.mark.parametrize("kind", POOL_KINDS)
 @pytest.mark.parametrize("case", LAYERS, ids=str)
-def test_numpys_blocks_and_threads_change_no_bit(case, kind, rng):
-    """Bands down to one row, several images at a time, one to seven threads."""
+def test_blocks_and_threads_change_no_bit(case, kind, rng):
+    """Of NumPy: bands down to one row, several images at a time, one to seven threads."""
     geometry = operations.pool_geometry(case)
     x = spoiled(rng.standard_normal(case.data()[0].shape), rng).astype(np.float32)
     if kind == "average":
@@ -224,7 +224,8 @@ def test_numpys_blocks_and_threads_change_no_bit(case, kind, rng):
 @pytest.mark.parametrize("kind", POOL_KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(2, 60, 90, 24), (40, 12, 9, 24), (1, 900, 290, 1)])
-def test_numpys_scratch_memory_stays_within_the_workspace(kind, dtype, shape):
+def test_scratch_stays_within_the_workspace(kind, dtype, shape):
+    """Of NumPy; on devices pooling needs none."""
     backend = NumpyBackend(threads=1)
     backend.workspace = 1 << 20
     geometry = operations.PoolGeometry.of(shape, (3, 2), sliding=(2, 1), padding=(1, 0, 1, 1))

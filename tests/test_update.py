@@ -202,8 +202,8 @@ def test_an_empty_parameter(backend):
     assert parameter.get("w").shape == (0, 3)
 
 
-def test_numpys_threads_and_strides_do_not_change_a_bit(rng):
-    """Large enough to be cut into blocks for several threads; then as views into larger arrays."""
+def test_threads_and_strides_do_not_change_a_bit(rng):
+    """Of NumPy: large enough to be cut into blocks for several threads; then as views into larger arrays."""
     shape = 300, 700
     w, gradient, velocity = rng.standard_normal((3, *shape)).astype(np.float32)
     rule = UpdateRule(**FULL)
@@ -223,7 +223,8 @@ def test_numpys_threads_and_strides_do_not_change_a_bit(rng):
     assert not wide[:, ::2].any()
 
 
-def test_a_fault_in_numpys_step_leaves_everything_as_it_was(arrays, monkeypatch):
+def test_a_fault_on_the_way_leaves_everything_as_it_was(arrays, monkeypatch):
+    """Of NumPy; for devices see tests/backends/test_device_atomicity.py."""
     from convgrad.backends.numpy import update as module
 
     def fail(*args):
