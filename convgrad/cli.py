@@ -1,6 +1,7 @@
 """The command `convgrad`.
 
-Exit codes: 0 done, 1 a run failed, 2 wrong usage, 130 interrupted, 141 the reader of the output is gone.
+Exit codes: 0 done, 1 a run or a check failed, 2 wrong usage, 130 interrupted, 141 the reader of the output is
+gone.
 Errors are told in one sentence on stderr.
 """
 
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from convgrad import __version__, backends
+from convgrad import __version__
 from convgrad.errors import BadFormatError, ConvgradError
 
 
@@ -63,13 +64,15 @@ def _parser() -> _Parser:
     train = commands.add_parser("train", help="train a net on images", add_help=False)
     train.set_defaults(command=_train, takes_rest=True)
     _add_devices(commands)
+    check = commands.add_parser("check", help="compare devices with known answers", add_help=False)
+    check.set_defaults(command=_check, takes_rest=True)
     bench = commands.add_parser("bench", help="time layers", add_help=False)
     bench.set_defaults(command=_bench, takes_rest=True)
     return parser
 
 
 def _add_devices(commands: Any) -> None:
-    devices = commands.add_parser("devices", help="list every backend, and say why one is missing")
+    devices = commands.add_parser("devices", help="list every device, and say why a backend is missing")
     devices.add_argument("--json", action="store_true", help="print one JSON object")
     devices.add_argument("--markdown", action="store_true", help="print the table of the README")
     devices.set_defaults(command=_devices, takes_rest=False)
@@ -82,17 +85,25 @@ def _train(_: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def _devices(given: argparse.Namespace) -> int:
-    found = backends.available()
+    from convgrad.checking.devices import devices
+
+    found = list(devices())
     if given.json:
-        print(json.dumps({"backends": [line._asdict() for line in found]}))
+        print(json.dumps({"backends": [device.facts() for device in found]}))
     elif given.markdown:
         print("| backend | here | device, or why it is missing |\n|---|---|---|")
-        for name, present, text in found:
-            print(f"| {name} | {'yes' if present else 'no'} | {text} |")
+        for device in found:
+            print(f"| {device.name} | {'yes' if device.present else 'no'} | {device.text} |")
     else:
-        for name, present, text in found:
-            print(f"{name:8} {text}" if present else f"{name:8} missing: {text}")
+        for device in found:
+            print(f"{device.name:10}  {device}")
     return 0
+
+
+def _check(_: argparse.Namespace, rest: Sequence[str]) -> int:
+    from convgrad.checking import command
+
+    return command.main(rest)
 
 
 def _bench(_: argparse.Namespace, rest: Sequence[str]) -> int:

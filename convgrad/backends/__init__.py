@@ -1,7 +1,8 @@
 """The registry of backends: find one by name, and say of each missing one why it is missing.
 
 Names: "numpy", "opencl", "opencl:PLATFORM:DEVICE", "cuda", "cuda:N", "auto". None means the variable
-CONVGRAD_BACKEND, else "auto": the first that is present of cuda, opencl, numpy. Nothing is timed.
+CONVGRAD_BACKEND, else "auto": the first of cuda, opencl, numpy that is present and passes its check, which is
+run when a device is new here. Nothing is timed.
 """
 
 from __future__ import annotations
@@ -68,12 +69,15 @@ def _first_present() -> Any:
 
 
 def _choice() -> str:
+    from convgrad.backends import verdict
+
     for name in _candidates():
         try:
             backend = get(name)
         except BackendUnavailable:
             continue
-        return str(backend.name)
+        if verdict.passes(backend):
+            return str(backend.name)
     return AUTO_ORDER[-1]
 
 

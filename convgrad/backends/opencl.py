@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from convgrad.backends import opencl_devices
 from convgrad.backends.device.account import Account
 from convgrad.backends.device.backend import DeviceBackend
-from convgrad.backends.device.driver import CPU, GPU, SHAPES, OutOfDeviceMemory, Profile, Triple
+from convgrad.backends.device.driver import (
+    CPU,
+    GPU,
+    SHAPES,
+    Description,
+    OutOfDeviceMemory,
+    Profile,
+    Triple,
+)
 from convgrad.backends.device.process import Process
 from convgrad.backends.settings import choice_from_environment
 from convgrad.errors import BackendUnavailable, BadFormatError, KernelBuildError
@@ -41,9 +49,7 @@ class OpenCLDriver:
     def __init__(self, name: str, context: Any, queue: Any, shape: str) -> None:
         device = queue.device
         self.name = name
-        self.device = f"{device.name.strip()} ({device.platform.name}, {device.driver_version})"
-        self.identity = f"{device.platform.version}, {device.name.strip()}, {device.driver_version}"
-        self.profile = _profile(device, shape)
+        self.device, self.identity, self.profile = _description(device, shape)
         self._context, self._queue = context, queue
         self._account = Account(self.profile)
         self._is_cpu = bool(device.type & cl.device_type.CPU)
@@ -135,6 +141,12 @@ class _Kernel:
         self.object.set_args(*arguments)
 
 
+def _description(device: Any, shape: str) -> Description:
+    text = f"{device.name.strip()} ({device.platform.name}, {device.driver_version})"
+    identity = f"{device.platform.version}, {device.name.strip()}, {device.driver_version}"
+    return Description(text, identity, _profile(device, shape))
+
+
 def _profile(device: Any, shape: str) -> Profile:
     return Profile(
         shape=shape,
@@ -179,6 +191,12 @@ def full_name(name: str) -> str:
     return opencl_devices.full_name(name, _DEVICES)
 
 
+def described(name: str) -> Description:
+    """What is known of a device without opening it."""
+    device = _DEVICES[full_name(name)]
+    return _description(device, _shape(device))
+
+
 def open_backend(name: str, shape: str | None = None, queue: Any = None) -> DeviceBackend:
     """The backend called "opencl", which is the best device, or "opencl:PLATFORM:DEVICE".
 
@@ -193,10 +211,14 @@ def open_backend(name: str, shape: str | None = None, queue: Any = None) -> Devi
     else:
         name = _name_on(queue, name)
         context = queue.context
-    shape = shape or choice_from_environment("CONVGRAD_SHAPE", SHAPES)
-    if shape is None:
-        shape = CPU if queue.device.type & cl.device_type.CPU else GPU
+    shape = shape or _shape(queue.device)
     return DeviceBackend(OpenCLDriver(name, context, queue, option("shape", shape, SHAPES)))
+
+
+def _shape(device: Any) -> str:
+    """Of kernels: what the environment says, else what suits the device."""
+    suiting = CPU if device.type & cl.device_type.CPU else GPU
+    return choice_from_environment("CONVGRAD_SHAPE", SHAPES) or suiting
 
 
 def _opened(name: str) -> tuple[Any, Any]:

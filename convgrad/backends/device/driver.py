@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,14 @@ class Profile:
     alignment: int
     float64: bool
     groups: Triple = (2**31 - 1, 2**31 - 1, 2**31 - 1)  # kernels count them in int
+
+
+class Description(NamedTuple):
+    """A device in words, `identity` for caches of results, and its profile: see Driver."""
+
+    device: str
+    identity: str
+    profile: Profile
 
 
 class OutOfDeviceMemory(ConvgradError, MemoryError):  # noqa: N818  # as MemoryError itself
