@@ -8,16 +8,18 @@
    counted over parts, blocks and groups; item i of part p owns the `width` values of one tap and input, number
    p * 64 + i of all. The items of the first group own the zeros too. */
 #include "prelude/common.h"
+#include "lib/place.h"
 
 KERNEL(64, 1, 1) void pack_weights(
     GLOBAL const REAL *RESTRICT weights, GLOBAL REAL *RESTRICT packed, INT64 zeros_start,
     INT64 group_stride, int output_stride, int input_stride, int tap_stride,
     int first, int tap_y, int tap_x, int taps_y, int taps_x, int inputs, int outputs, int width) {
   int taps = taps_y * taps_x, parts = (taps * inputs + 63) / 64, blocks = (outputs + width - 1) / width;
-  int block = GROUP(0) / parts % blocks, group = GROUP(0) / parts / blocks;
-  int item = GROUP(0) % parts * 64 + ITEM(0), input = item % inputs, tap = item / inputs;
+  Place place = place_of(GROUP(0), parts, blocks);
+  int block = place.middle, group = place.outer;
+  int item = place.inner * 64 + ITEM(0), tap = item / inputs, input = item - tap * inputs;
   if (tap < taps) {
-    int from = first + tap / taps_x * tap_y + tap % taps_x * tap_x;
+    int ky = tap / taps_x, from = first + ky * tap_y + (tap - ky * taps_x) * tap_x;
     GLOBAL const REAL *source = weights + group * group_stride + (INT64)from * tap_stride + (INT64)input * input_stride;
     GLOBAL REAL *target = packed + ((INT64)(group * blocks + block) * taps * inputs + item) * width;
     for (int lane = 0; lane < width; lane++) {

@@ -7,16 +7,18 @@
    Item i of work-group g owns the taps of one row of the window, of position and group number g * 64 + i counted
    over (images, rows, columns, groups, taps_y). */
 #include "prelude/common.h"
+#include "lib/place.h"
 
 KERNEL(64, 1, 1) void unpack(
     GLOBAL const REAL *RESTRICT x, GLOBAL REAL *RESTRICT columns,
     INT64 x_start, INT64 x_image, INT64 x_row, int x_column, int x_rows, int x_columns, int channels,
     int taps_y, int taps_x, int step_y, int step_x, int start_y, int start_x, int tap_y, int tap_x,
     int images, int rows, int row_columns, int groups, int width) {
-  INT64 item = (INT64)GROUP(0) * 64 + ITEM(0), position = item / taps_y / groups;
-  int ky = (int)(item % taps_y), group = (int)(item / taps_y % groups);
-  int column = (int)(position % row_columns), row = (int)(position / row_columns % rows);
-  INT64 image = position / row_columns / rows;
+  INT64 item = (INT64)GROUP(0) * 64 + ITEM(0), line = item / taps_y, position = line / groups;
+  int ky = (int)(item - line * taps_y), group = (int)(line - position * groups);
+  Place place = far_place_of(position, row_columns, rows);
+  int column = place.inner, row = place.middle;
+  INT64 image = place.outer;
   if (image < images) {
     int y = row * step_y + start_y + ky * tap_y, left = column * step_x + start_x;
     GLOBAL const REAL *from = x + x_start + image * x_image + y * x_row + (INT64)group * channels;

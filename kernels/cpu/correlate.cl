@@ -16,6 +16,7 @@
 #include "prelude/common.h"
 #include "lib/memory.h"
 #include "lib/activation.h"
+#include "lib/segments.h"
 
 #define WIDTH (VECTORS * LANES)
 #define TILES 4 /* of cells, that share a segment of weights while it is in the first cache */
@@ -50,12 +51,14 @@ KERNEL(1, 1, 1) void correlate(
     int has_bias, int activation, REAL alpha, REAL beta, int blocks_first) {
   int blocks = (outputs + WIDTH - 1) / WIDTH, taps = taps_y * taps_x;
   INT64 count = (INT64)images * rows * columns;
-  int places = (int)((count + ROWS * TILES - 1) / (ROWS * TILES)), rest = GROUP(0) / (blocks_first ? blocks : places);
-  int block = blocks_first ? GROUP(0) % blocks : rest % blocks, group = rest / (blocks_first ? places : blocks);
-  INT64 first = (INT64)(blocks_first ? rest % places : GROUP(0) % places) * ROWS * TILES;
+  int places = (int)((count + ROWS * TILES - 1) / (ROWS * TILES));
+  Place number = place_of(GROUP(0), blocks_first ? blocks : places, blocks_first ? places : blocks);
+  int block = blocks_first ? number.inner : number.middle, group = number.outer;
+  INT64 first = (INT64)(blocks_first ? number.middle : number.inner) * ROWS * TILES;
   int tiles = (int)min((INT64)TILES, (count - first + ROWS - 1) / ROWS);
-  int i = (int)(first % columns), j = (int)(first / columns % rows);
-  INT64 n = first / columns / rows;
+  Place cell = far_place_of(first, columns, rows);
+  int i = cell.inner, j = cell.middle;
+  INT64 n = cell.outer;
   GLOBAL const REAL *zeros = packed + zeros_start;
   GLOBAL const REAL *weights = packed + (INT64)(group * blocks + block) * taps * inputs * WIDTH;
   Cells cells[TILES];
@@ -81,16 +84,15 @@ KERNEL(1, 1, 1) void correlate(
   }
 
   for (int begin = 0, end; begin < taps; begin = end) {
-    int segment = (nominal + begin / taps_x * nominal_y + begin % taps_x * nominal_x) / segment_taps;
-    for (end = begin + 1; end < taps; end++)
-      if ((nominal + end / taps_x * nominal_y + end % taps_x * nominal_x) / segment_taps != segment) break;
+    Place start = place_of(begin, taps_x, taps_y);
+    end = segment_end(begin, taps, taps_x, nominal, nominal_y, nominal_x, segment_taps);
     for (int from = 0; from < inputs; from += segment_inputs) {
       int length = min(segment_inputs, inputs - from);
       for (int t = 0; t < tiles; t++) {
         VALUE acc[ROWS][VECTORS];
         UNROLL for (int r = 0; r < ROWS; r++)
           UNROLL for (int v = 0; v < VECTORS; v++) acc[r][v] = (VALUE)(0);
-        for (int tap = begin, ky = begin / taps_x, kx = begin % taps_x; tap < end; tap++) {
+        for (int tap = begin, ky = start.middle, kx = start.inner; tap < end; tap++) {
           GLOBAL const REAL *sources[ROWS];
           INT64 shift = ky * tap_y * src_row + (INT64)(kx * tap_x) * src_column + from;
           if (cells[t].inside) {

@@ -14,6 +14,7 @@
 #include "prelude/common.h"
 #include "lib/memory.h"
 #include "lib/activation.h"
+#include "lib/segments.h"
 
 #define CELLS (VECTORS * LANES)
 
@@ -24,8 +25,8 @@ KERNEL(1, 1, 1) void correlate_narrow(
     int nominal, int nominal_y, int nominal_x, int segment_taps, int segment_inputs,
     int rows, int columns, INT64 out_start, INT64 out_image, INT64 out_row, int out_column,
     int has_bias, int activation, REAL alpha, REAL beta) {
-  int tiles = (columns + CELLS - 1) / CELLS, bands = (rows + ROWS - 1) / ROWS, number = GROUP(0) / tiles / bands;
-  int first = GROUP(0) % tiles * CELLS, row = GROUP(0) / tiles % bands * ROWS, taps = taps_y * taps_x;
+  Place place = place_of(GROUP(0), (columns + CELLS - 1) / CELLS, (rows + ROWS - 1) / ROWS);
+  int first = place.inner * CELLS, row = place.middle * ROWS, number = place.outer, taps = taps_y * taps_x;
   INT64 src_row = (INT64)inputs * width;
   GLOBAL const REAL *image = turned + origin + number * src_rows * src_row + row * src_row + first;
   VALUE total[ROWS][OUTPUTS][VECTORS];
@@ -34,17 +35,16 @@ KERNEL(1, 1, 1) void correlate_narrow(
       UNROLL for (int v = 0; v < VECTORS; v++) total[r][o][v] = (VALUE)(0);
 
   for (int begin = 0, end; begin < taps; begin = end) {
-    int segment = (nominal + begin / taps_x * nominal_y + begin % taps_x * nominal_x) / segment_taps;
-    for (end = begin + 1; end < taps; end++)
-      if ((nominal + end / taps_x * nominal_y + end % taps_x * nominal_x) / segment_taps != segment) break;
+    Place start = place_of(begin, taps_x, taps_y);
+    end = segment_end(begin, taps, taps_x, nominal, nominal_y, nominal_x, segment_taps);
     for (int from = 0; from < inputs; from += segment_inputs) {
       VALUE acc[ROWS][OUTPUTS][VECTORS];
       UNROLL for (int r = 0; r < ROWS; r++)
         UNROLL for (int o = 0; o < OUTPUTS; o++)
           UNROLL for (int v = 0; v < VECTORS; v++) acc[r][o][v] = (VALUE)(0);
-      for (int tap = begin; tap < end; tap++) {
+      for (int tap = begin, ky = start.middle, kx = start.inner; tap < end; tap++) {
         int count = min(segment_inputs, inputs - from);
-        GLOBAL const REAL *source = image + tap / taps_x * tap_y * src_row + (INT64)from * width + tap % taps_x * tap_x;
+        GLOBAL const REAL *source = image + ky * tap_y * src_row + (INT64)from * width + kx * tap_x;
         GLOBAL const REAL *weights = packed + ((INT64)tap * inputs + from) * OUTPUTS;
         for (int k = 0; k < count; k++, source += width, weights += OUTPUTS)
           UNROLL for (int r = 0; r < ROWS; r++)
@@ -52,6 +52,7 @@ KERNEL(1, 1, 1) void correlate_narrow(
               VALUE cells = LOAD(source + r * src_row + v * LANES);
               UNROLL for (int o = 0; o < OUTPUTS; o++) acc[r][o][v] = fma(cells, (VALUE)(weights[o]), acc[r][o][v]);
             }
+        if (++kx == taps_x) kx = 0, ky++;
       }
       UNROLL for (int r = 0; r < ROWS; r++)
         UNROLL for (int o = 0; o < OUTPUTS; o++)

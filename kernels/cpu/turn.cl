@@ -37,7 +37,7 @@ KERNEL(1, 1, 1) void turn(
     GLOBAL const REAL *RESTRICT d, GLOBAL REAL *RESTRICT turned,
     INT64 d_start, INT64 d_image, INT64 d_row, int d_column, int rows, int columns, int channels,
     int top, int height, int left, int width) {
-  int image = GROUP(0) / height, row = GROUP(0) % height - top, inside = row >= 0 && row < rows;
+  int image = GROUP(0) / height, row = GROUP(0) - image * height - top, inside = row >= 0 && row < rows;
   GLOBAL const REAL *from = d + d_start + image * d_image + row * d_row;
   GLOBAL REAL *to = turned + (INT64)GROUP(0) * channels * width;
   for (int k = 0; k < channels; k++) {

@@ -13,6 +13,7 @@
 #include "prelude/common.h"
 #include "lib/memory.h"
 #include "lib/leaves.h"
+#include "lib/place.h"
 
 #define SIZE (ROWS * VECTORS)
 #include "lib/tree.h"
@@ -90,9 +91,10 @@ KERNEL(1, 1, 1) void weight_gradient(
     INT64 out_chunk, INT64 out_group, int out_kernel, int out_tap, int out_channel) {
   int blocks = (inputs + WIDTH - 1) / WIDTH, tap_blocks = (taps_y * taps_x + TAPS - 1) / TAPS;
   int stripes = (outputs + ROWS * TILES - 1) / (ROWS * TILES), rest = GROUP(0) / stripes;
-  int block = rest % blocks, group = rest / blocks / tap_blocks;
-  int tap_first = rest / blocks % tap_blocks * TAPS, taps = min(TAPS, taps_y * taps_x - tap_first);
-  int first = GROUP(0) % stripes * ROWS * TILES, tiles = min(TILES, (outputs - first + ROWS - 1) / ROWS);
+  Place place = place_of(rest, blocks, tap_blocks);
+  int block = place.inner, group = place.outer;
+  int tap_first = place.middle * TAPS, taps = min(TAPS, taps_y * taps_x - tap_first);
+  int first = (GROUP(0) - rest * stripes) * ROWS * TILES, tiles = min(TILES, (outputs - first + ROWS - 1) / ROWS);
   int channel = min(block * WIDTH, x_width - WIDTH);
   Chunk chunk = chunk_of(first_chunk + GROUP(1), images, rows, leaf_images, leaf_rows, chunk_units, chunk_bands);
   Layout at = {x_image, x_row, d_image, d_row, x_column, x_rows, x_columns, step_y, step_x, d_column, columns};
@@ -110,11 +112,12 @@ KERNEL(1, 1, 1) void weight_gradient(
       int count = n_count * (row_end - row_first) * columns;
       for (int i = 0; i < TAPS * TILES * SIZE; i++) ((VALUE *)sums)[i] = (VALUE)(0);
       for (int done = 0; done < count; done += POSITIONS) {
-        int some = min(POSITIONS, count - done), line = done / columns, height = row_end - row_first;
-        Position p = {n_first + line / height, row_first + line % height, done % columns};
+        int some = min(POSITIONS, count - done);
+        Place at_once = place_of(done, columns, row_end - row_first);
+        Position p = {n_first + at_once.outer, row_first + at_once.middle, at_once.inner};
         copy_errors(errors_here, d, &at, p, row_first, row_end, some, tiles, outputs - first);
         for (int tap = 0; tap < taps; tap++) {
-          int ky = (tap_first + tap) / taps_x, kx = (tap_first + tap) % taps_x;
+          int ky = (tap_first + tap) / taps_x, kx = tap_first + tap - ky * taps_x;
           copy_inputs(inputs_here, x, &at, p, row_first, row_end, some, start_y + ky * tap_y, start_x + kx * tap_x);
           for (int t = 0; t < tiles; t++) chain(sums[tap][t], errors_here[t], inputs_here, some);
         }

@@ -13,9 +13,10 @@ FUNCTION Chunk chunk_of(int number, int images, int rows, int leaf_images, int l
   int bands = (rows + leaf_rows - 1) / leaf_rows, parts = (bands + chunk_bands - 1) / chunk_bands;
   int units = (images + leaf_images - 1) / leaf_images;
   Chunk chunk;
-  chunk.unit = number / parts * chunk_units;
+  chunk.unit = number / parts;
+  chunk.band = (number - chunk.unit * parts) * chunk_bands;
+  chunk.unit *= chunk_units;
   chunk.unit_end = units - chunk.unit < chunk_units ? units : chunk.unit + chunk_units;
-  chunk.band = number % parts * chunk_bands;
   chunk.band_end = bands - chunk.band < chunk_bands ? bands : chunk.band + chunk_bands;
   return chunk;
 }

@@ -106,9 +106,10 @@ class DeviceConv:
 
     def bias_gradient(self, err_output: Buffer, out: Buffer, *, batch: int | None = None) -> None:
         """See IConvOperations."""
-        rows, columns, outputs = err_output.shape[1:]
+        rows, columns, outputs = (max(1, size) for size in err_output.shape[1:])
         geometry = ConvGeometry(rows, columns, 1, outputs, 1, 1)  # any that has this output
-        task = self._task(geometry, False, err_output, "linear", False, batch, None, None)
+        images = batch if err_output.size else 0
+        task = self._task(geometry, False, err_output, "linear", False, images, None, None)
         self._backward(task, None, None, err_output, None, ConvGradients(bias=out), 1.0, 0.0)
 
     def _task(
