@@ -117,11 +117,20 @@ def test_the_least_plan_that_does_not_fit_is_an_error(driver):
     np.testing.assert_array_equal(host(driver, buffers["y"]), 2 * (np.arange(5) - 2) + 1)
 
 
-def test_a_plan_that_cannot_be_smaller_is_asked_for_once_more_at_most(driver):
-    plan = Halving(4096)
-    with pytest.raises(OutOfDeviceMemory):
-        Executor(limited(driver, 0)).run(plan, 1 << 20, **arrays(driver))
-    assert plan.budgets == [1 << 20, 2048]
+def test_a_smaller_plan_is_looked_for_down_to_a_budget_of_nothing(driver):
+    """Plans do not always shrink with their budgets."""
+    scratch, budgets = {64: 2048, 32: 2048, 16: 512, 8: 600, 4: 520, 2: 384}, []
+
+    def plans(budget):
+        budgets.append(budget)
+        return Plan((), (("between", scratch.get(budget, 700 if budget else 500)),))
+
+    executor = Executor(limited(driver, 400))
+    executor.run(plans, 64)
+    assert budgets == [64, 32, 16, 8, 4, 2]
+    with pytest.raises(OutOfDeviceMemory, match="384 bytes"):
+        Executor(limited(driver, 0)).run(plans, 64)
+    assert budgets[6:] == [64, 32, 16, 8, 4, 2, 1, 0]
 
 
 def test_a_thousand_arrays_do_not_pile_up(driver):

@@ -59,16 +59,12 @@ class Executor:
             events.append((launch.kernel.name, event))
 
     def _fitting(self, planner: Planner, budget: int) -> tuple[Plan, dict[str, Any]]:
-        plan = planner(budget)
-        while True:
+        for plan in _ever_smaller(planner, budget):
             try:
                 return plan, self._scratch.parts(plan.scratch)
             except OutOfDeviceMemory as error:
-                budget = min(budget, plan.scratch_bytes) // 2
-                smaller = planner(budget)
-                if smaller.scratch_bytes >= plan.scratch_bytes:
-                    raise OutOfDeviceMemory(plan.scratch_bytes, self.driver.profile.memory) from error
-                plan = smaller
+                refusal = error
+        raise OutOfDeviceMemory(plan.scratch_bytes, self.driver.profile.memory) from refusal
 
     def check_process(self) -> None:
         """Raise RuntimeError in a process that was forked after the device was opened."""
@@ -87,6 +83,18 @@ class Executor:
         timing.extend((name, self.driver.seconds(event)) for name, event in events)
         if outer is not None:
             outer.extend(events)
+
+
+def _ever_smaller(planner: Planner, budget: int) -> Iterator[Plan]:
+    """The plan for `budget`; then, for half of it and so on, those with less scratch memory than all before."""
+    plan = planner(budget)
+    yield plan
+    while budget:
+        budget = min(budget, plan.scratch_bytes) // 2
+        smaller = planner(budget)
+        if smaller.scratch_bytes < plan.scratch_bytes:
+            plan = smaller
+            yield plan
 
 
 def _resolved(argument: Argument, memory: Mapping[str, Any]) -> Any:
