@@ -183,11 +183,13 @@ def scratch_memory(shape, case, name, workspace):
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("case", [*CASES, LARGE], ids=lambda case: case.kind)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_less_workspace_is_not_more_scratch_memory(shape, case, name):
-    """Or not by much: what is cut finer has more partial sums."""
-    sizes = [scratch_memory(shape, case, name, 1 << power) for power in range(26)]
-    least = list(accumulate(reversed(sizes), min))[::-1]
-    assert all(size <= 1.5 * below for size, below in zip(sizes, least, strict=True)), sizes
+def test_a_smaller_workspace_is_kept_to_as_well_as_a_larger_one(shape, case, name):
+    """What an operation cannot do without may go beyond; cut finer, it has a few partial sums more."""
+    workspaces = [1 << power for power in range(26)]
+    sizes = [scratch_memory(shape, case, name, workspace) for workspace in workspaces]
+    least = [*accumulate(reversed(sizes), min)][::-1]
+    for workspace, size, below in zip(workspaces, sizes, least, strict=True):
+        assert size <= max(workspace, 1.3 * below), sizes
 
 
 HUGE = {  # images, geometry
