@@ -8,7 +8,7 @@ import pytest
 from convgrad.backends.device import columns
 from convgrad.backends.device.columns import ColumnProducts
 from convgrad.backends.device.driver import SHAPES
-from convgrad.backends.device.passes import Device
+from convgrad.backends.device.images import Device
 from convgrad.backends.device.products import Weights
 from convgrad.geometry import ConvGeometry
 from tests import operations

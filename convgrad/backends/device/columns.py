@@ -19,9 +19,10 @@ import numpy as np
 from convgrad.backends.device import correlation, elementwise, products
 from convgrad.backends.device.correlation import Correlation, Reach, Strides
 from convgrad.backends.device.driver import scalars
-from convgrad.backends.device.passes import Device, Images, WeightSums, unpack
+from convgrad.backends.device.images import Device, Images, unpack
 from convgrad.backends.device.plan import Argument, Launch
 from convgrad.backends.device.products import Finish, Tile, Weights
+from convgrad.backends.device.summing import WeightSums
 from convgrad.geometry import Axis, ConvGeometry
 from convgrad.interfaces import ACTIVATIONS
 
@@ -41,7 +42,7 @@ class Block:
 
 @dataclass(frozen=True)
 class ColumnProducts:
-    """As passes.Products, through columns, for at most `images` images.
+    """As correlating.Products, through columns, for at most `images` images.
 
     room: bytes of columns; kept to where they hold what one row of results needs. unpack_size: images of a
     block at most.

@@ -9,7 +9,7 @@ from zope.interface import implementer
 
 from convgrad.backends.device.buffers import Buffer
 from convgrad.backends.device.conv_plans import Task, Wanted, backward_plan, forward_plan
-from convgrad.backends.device.passes import Device
+from convgrad.backends.device.images import Device
 from convgrad.geometry import ConvGeometry
 from convgrad.geometry.checks import option
 from convgrad.interfaces import ConvGradients, IConvOperations

@@ -1,18 +1,20 @@
-"""Plans of the operations of convolution: pure functions, remembered, since a training step asks for the same ones."""
+"""Plans of the operations of convolution: pure functions, whose results are remembered for the next step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
 from convgrad.backends.device import elementwise
 from convgrad.backends.device.columns import ColumnProducts, ColumnSums
-from convgrad.backends.device.passes import BiasSums, Device, Images, MergedProducts, Products, WeightSums
+from convgrad.backends.device.correlating import MergedProducts, Products
+from convgrad.backends.device.images import Device, Images
 from convgrad.backends.device.narrow import NarrowProducts
-from convgrad.backends.device.plan import Launch, Plan, Parts
+from convgrad.backends.device.plan import Launch, Parts, Plan
 from convgrad.backends.device.products import Finish, Weights
+from convgrad.backends.device.summing import BiasSums, WeightSums
 from convgrad.geometry import ConvGeometry
 
 REMEMBERED = 1024  # plans
@@ -25,8 +27,8 @@ Sources = list[tuple[Images, tuple[Launch, ...]]]  # images to read, and what ma
 class Task:
     """What both directions have in common: `rows` of the arrays, of which `images` count.
 
-    adjoint: the transposed convolution, which leads from (OH, OW, n_kernels) to (H, W, C). transposed: how the
-    weights are stored. algorithm: "direct" or "im2col". unpack_size: images of a sub-block at most.
+    adjoint: the transposed convolution, from (OH, OW, n_kernels) to (H, W, C). transposed: how the weights are
+    stored. algorithm: "direct" or "im2col". unpack_size: images of a sub-block at most.
     """
 
     device: Device

@@ -2,8 +2,8 @@
 
 A correlation gives each cell of a grid (images, rows, columns), and each of its outputs, the sum of
 `source[cell + tap, input] * weights[output, tap, input]`. The forward pass of a convolution is one. Its input
-gradient is one for each class of cells that err_output reaches by the same taps: with steps of one cell there is
-a single class, else one for each remainder of row and column by the step.
+gradient is one for each class of cells that err_output reaches by the same taps: with steps of one cell there
+is a single class, else one for each remainder of row and column by the step.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Reach(NamedTuple):
 
 @dataclass(frozen=True)
 class Correlation:
-    """One launch. Taps are counted in nominal order over all of the window: this decides where segments end."""
+    """One launch. Taps are counted in nominal order over the whole window: this decides where segments end."""
 
     images: int
     y: Reach
@@ -76,7 +76,7 @@ class Correlation:
 
     @property
     def nominal(self) -> tuple[int, int, int]:
-        """The place of tap (0, 0) in nominal order, and how far the next one down and the next aside are from it."""
+        """The place of tap (0, 0) in nominal order, and how far from it the taps below and beside it are."""
         (height, width), y, x = self.window, self.y, self.x
         if self.descending:
             return (height - 1 - y.first) * width + width - 1 - x.first, -y.skip * width, -x.skip
@@ -133,7 +133,7 @@ def adjoint(geometry: ConvGeometry, images: int) -> Iterator[Correlation]:
 
 
 def _classes(axis: Axis) -> Iterator[tuple[int, Reach]]:
-    """The first cell of each class, and its taps, the last first, so that the outputs come in ascending order."""
+    """The first cell of each class, and its taps, the last first: so the outputs come in ascending order."""
     common = gcd(axis.stride, axis.dilation)
     skip = axis.stride // common
     for cell in range(min(axis.stride, axis.size)):

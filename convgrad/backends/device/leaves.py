@@ -1,7 +1,7 @@
 """Leaves and chunks: how sums over images and positions are cut, see docs/numerics.md.
 
-A *unit* is one image, cut into *bands* of rows, or several whole images that make one leaf. A *chunk* is a power of
-two of units or, inside of one unit, of bands: a node of the tree, which one launch computes as a whole.
+A *unit* is one image, cut into *bands* of rows, or several whole images that make one leaf. A *chunk* is a power
+of two of units or, inside of one unit, of bands: a node of the tree, which one launch computes as a whole.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Chunks:
         return self.units * self.leaves.leaf_images
 
     def span(self, first: int, last: int) -> tuple[range, range]:
-        """(images, rows) of the chunks from `first` up to `last`, which are of one unit or make whole units."""
+        """(images, rows) of the chunks from `first` to `last`, which are of one unit or make whole units."""
         leaves, parts = self.leaves, self.parts
         images = range(first // parts * self.images, min(leaves.images, -(-last // parts) * self.images))
         if first // parts != (last - 1) // parts or parts == 1:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from convgrad.backends.device.correlating import Products
 from convgrad.backends.device.correlation import Correlation
 from convgrad.backends.device.driver import CPU, scalars
-from convgrad.backends.device.passes import Device, Images, Products
+from convgrad.backends.device.images import Device, Images
 from convgrad.backends.device.plan import Argument, Kernel, Launch, Parts
 from convgrad.backends.device.products import Finish, Tile
 from convgrad.geometry import ConvGeometry

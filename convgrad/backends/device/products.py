@@ -30,7 +30,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Finish:
-    """What is done with each sum: alpha * activation(sum + bias) + beta * old; bias is a buffer's role or None."""
+    """What becomes of each sum: alpha * activation(sum + bias) + beta * old; bias is a role or None."""
 
     bias: str | None = None
     activation: str = "linear"
@@ -70,7 +70,7 @@ def tile_of(profile: Profile, dtype: Dtype, outputs: int) -> Tile:
 
 
 def _registers(vector: int, lanes: int, outputs: int) -> tuple[int, int]:
-    """Rows and vectors of sums that fit into a CPU's registers, with little that lies past the last output."""
+    """Rows and vectors of sums that a CPU's registers hold, with little past the last output."""
     if outputs <= lanes:
         return 8, 1
     if vector < 16:  # 16 registers

@@ -76,7 +76,7 @@ def weight_gradient(
     node: int,
     roles: tuple[str, str, str],
 ) -> Launch:
-    """The nodes, of `node` elements each, of the chunks from part[0] to part[1]; roles of x, errors and nodes."""
+    """The nodes, of `node` elements, of chunks part[0] to part[1]; roles of x, errors and nodes."""
     leaves, y, x = chunks.leaves, source.y, source.x
     arguments: tuple[Argument, ...] = (
         *roles,

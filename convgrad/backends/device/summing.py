@@ -1,177 +1,24 @@
-"""What an operation on a device is made of: correlations, gradients of weights and of biases, each for some images."""
+"""Gradients of weights and of biases: sums over any images of a batch, in chunks of leaves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-import numpy as np
-
-from convgrad.backends.device import correlation, elementwise, products, sums
-from convgrad.backends.device.correlation import SEGMENT, Correlation, Reach, Strides
-from convgrad.backends.device.driver import CPU, Profile, scalars
+from convgrad.backends.device import sums
+from convgrad.backends.device.correlation import Reach, Strides
+from convgrad.backends.device.driver import CPU
+from convgrad.backends.device.images import Device, Images, unpack
 from convgrad.backends.device.leaves import Chunks, Leaves, chosen
-from convgrad.backends.device.plan import Argument, Kernel, Launch, Parts
-from convgrad.backends.device.products import Finish, Weights
+from convgrad.backends.device.plan import Launch, Parts
+from convgrad.backends.device.products import Weights
 from convgrad.geometry import ConvGeometry
-
-Dtype = np.dtype[Any]
-SMALL = (
-    16  # channels: with fewer of them a chain over the taps of one row is worth a padded copy of the image
-)
-
-
-@dataclass(frozen=True)
-class Device:
-    """What plans depend on besides the layer."""
-
-    profile: Profile
-    dtype: Dtype
-
-    @property
-    def define(self) -> str:
-        """The element type, to compile with."""
-        return f"DOUBLE={int(self.dtype.itemsize == 8)}"
-
-    def zeros(self, role: str, start: int, count: int) -> tuple[Launch, ...]:
-        """Clear `count` elements of a buffer from `start` on."""
-        return elementwise.fill(role, start, count, self.dtype, self.profile).launches
-
-
-@dataclass(frozen=True)
-class Images:
-    """A range of images of an array, and where it lies: `role`, whose first image is number `first`."""
-
-    role: str
-    images: range
-    first: int = 0
-
-    def place(self, strides: Strides) -> Strides:
-        """Where the range begins."""
-        return strides._replace(start=strides.start + (self.images.start - self.first) * strides.image)
-
-
-@dataclass(frozen=True)
-class Products:
-    """The correlations with the weights of `geometry`: its forward pass (`straight`) or the adjoint."""
-
-    device: Device
-    geometry: ConvGeometry
-    weights: Weights
-    straight: bool
-
-    @property
-    def wholes(self) -> list[Correlation]:
-        """What has to be computed, for no image yet."""
-        if self.straight:
-            return [correlation.forward(self.geometry, 0)]
-        return list(correlation.adjoint(self.geometry, 0))
-
-    def scratch(self) -> Parts:
-        """Packed weights of each correlation."""
-        return tuple(
-            (role, products.packed_bytes(whole, self._tile(whole), self.device.dtype))
-            for role, whole in self._named(self.wholes)
-        )
-
-    def prepare(self) -> Iterator[Launch]:
-        """Pack the weights."""
-        for role, whole in self._named(self.wholes):
-            if whole.taps:
-                yield products.pack(
-                    whole, self._tile(whole), self.device.dtype, self.weights, "weights", role
-                )
-
-    def launches(self, source: Images, target: str, finish: Finish) -> Iterator[Launch]:
-        """Compute these images."""
-        for role, whole in self._named(self._read()):
-            place = Images(target, source.images).place(whole.target)
-            part = replace(whole, images=len(source.images), source=source.place(whole.source), target=place)
-            yield products.correlate(
-                part, self._tile(whole), self.device.dtype, finish, source.role, role, target
-            )
-
-    def _read(self) -> list[Correlation]:
-        return self.wholes
-
-    def _tile(self, whole: Correlation) -> products.Tile:
-        return products.tile_of(self.device.profile, self.device.dtype, whole.outputs)
-
-    def _named(self, wholes: list[Correlation]) -> Iterator[tuple[str, Correlation]]:
-        return ((f"packed{number}", whole) for number, whole in enumerate(wholes))
-
-
-class MergedProducts(Products):
-    """The forward pass over a padded copy of x: a row of the window and its few channels make one chain.
-
-    This is so where all taps are of one segment.
-    """
-
-    @staticmethod
-    def suits(device: Device, geometry: ConvGeometry) -> bool:
-        """Whether that is worth while."""
-        few = geometry.groups == 1 and geometry.channels < SMALL and geometry.taps <= SEGMENT
-        return few and geometry.x.dilation == 1 and geometry.kx > 1 and device.profile.shape == CPU
-
-    @property
-    def image_bytes(self) -> int:
-        """A padded image; 0 where there is no padding, and no copy."""
-        g = self.geometry
-        if g.padding == (0, 0, 0, 0):
-            return 0
-        return g.y.padded * g.x.padded * g.channels * self.device.dtype.itemsize
-
-    def pad(self, images: range, role: str) -> Launch:
-        """Copy these images of x, with their padding, into memory of this role."""
-        g = self.geometry
-        y, x = (Reach(axis.padded, axis.size, 1, -axis.before, 1, 1, 0, 1) for axis in (g.y, g.x))
-        place = Images("x", images).place(Strides.of(*g.input_shape))
-        return unpack(self.device, ("x", role), place, y, x, len(images), g.channels, 1, g.channels)
-
-    def _read(self) -> list[Correlation]:
-        g, [whole] = self.geometry, self.wholes
-        return [
-            replace(
-                whole,
-                y=whole.y._replace(size=g.y.padded, start=0),
-                x=Reach(g.x.output, g.x.padded, g.x.stride, 0, 1, 1, 0, 1),
-                source=Strides.of(g.y.padded, g.x.padded, g.channels),
-                inputs=g.kx * g.channels,
-                window=(g.ky, 1),
-            )
-        ]
-
-
-def unpack(
-    device: Device,
-    roles: tuple[str, str],
-    place: Strides,
-    y: Reach,
-    x: Reach,
-    images: int,
-    channels: int,
-    groups: int,
-    width: int,
-) -> Launch:
-    """Columns of `width` elements for each group of `channels` and each of the cells of y and x."""
-    arguments: tuple[Argument, ...] = (
-        *roles,
-        *(np.int64(place.start), np.int64(place.image), np.int64(place.row)),
-        *scalars(place.column, y.size, x.size, channels),
-        *scalars(y.taps, x.taps, y.step, x.step, y.start, x.start, y.tap, x.tap),
-        *scalars(images, y.cells, x.cells, groups, width),
-    )
-    count = images * y.cells * x.cells * groups * y.taps
-    return Launch(
-        Kernel("unpack.cl", "unpack", (device.define,)), (-(-count // 64), 1, 1), (64, 1, 1), arguments
-    )
 
 
 @dataclass(frozen=True)
 class WeightSums:
-    """The gradient of the weights of `geometry`: x (images, H, W, C) under the windows of errors (images, OH, OW, K)."""
+    """The gradient of the weights: x (images, H, W, C) by errors (images, OH, OW, n_kernels)."""
 
     device: Device
     geometry: ConvGeometry
@@ -243,7 +90,7 @@ class WeightSums:
         return self.chunks.blocks(limit, chunks)
 
     def launches(self, x: Images, errors: Images, target: str) -> Iterator[Launch]:
-        """The nodes of the chunks that hold these images, which are whole chunks; for a single chunk the gradient."""
+        """The nodes of these images, which are whole chunks; where there is one chunk, the gradient."""
         chunks = self.chunks
         role = "nodes" if chunks.count > 1 else target
         first, last = chunks_of(chunks, errors.images)
@@ -321,7 +168,7 @@ class BiasSums:
         return (("bias_nodes", count * self.shape[2] * self.device.dtype.itemsize),) if count > 1 else ()
 
     def launches(self, errors: Images, target: str) -> Iterator[Launch]:
-        """The nodes of the chunks that hold these images, which are whole chunks; for a single chunk the sum."""
+        """The nodes of these images, which are whole chunks; where there is one chunk, the sum."""
         role = "bias_nodes" if self.chunks.count > 1 else target
         place = Strides.of(*self.shape)
         place = place._replace(start=-errors.first * place.image)
