@@ -10,6 +10,7 @@ from convgrad.backends.device.buffers import Buffer
 from convgrad.geometry import POOL_KINDS
 from convgrad.interfaces import ConvGradients
 from convgrad.units.dense import All2AllTanh, GDTanh
+from convgrad.update_rule import UpdateRule
 from tests import operations
 from tests.backends.faults import CountingDriver, around
 from tests.cases import ConvCase, PoolCase, random_conv_cases, random_pool_cases
@@ -127,7 +128,7 @@ class Guarded:
 
     def __call__(self, array):
         """A buffer with this content."""
-        margin = self._backend.driver.profile.alignment // array.itemsize
+        margin = 4 * self._backend.driver.profile.alignment // array.itemsize
         around = np.full(array.size + 2 * margin, np.nan if array.dtype.kind == "f" else -77, array.dtype)
         around[margin : margin + array.size] = array.ravel()
         whole = self._backend.upload(around)
@@ -191,6 +192,20 @@ def test_pooling_touches_nothing_beside_its_arrays(device_backend, kind, case):
     guard.check()
     for result in (out, err_input):
         assert np.isfinite(operations.host(device_backend, result)).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (7, 63), (17, 257), (2, 4099), (4099,)], ids=str)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_step_touches_nothing_beside_its_arrays(device_backend, shape, transposed, rng):
+    guard, arrays = Guarded(device_backend), rng.standard_normal((4, *shape)).astype(np.float32)
+    w, gradient, velocity, accumulator = (guard(array) for array in arrays)
+    rule = UpdateRule(factor_ortho=0.1, gradient_moment=0.5, acc_alpha=0.5, acc_beta=0.5, gd_alpha=0.5)
+    keywords = {"velocity": velocity, "accumulator": accumulator}
+    keywords["weights_transposed"] = transposed and len(shape) == 2
+    device_backend.update.step(w, gradient, rule, **keywords)
+    guard.check()
+    for buffer in (w, velocity, accumulator):
+        assert np.isfinite(operations.host(device_backend, buffer)).all()
 
 
 @pytest.mark.parametrize("activation", ["linear", "tanh"])
