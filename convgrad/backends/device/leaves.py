@@ -1,7 +1,8 @@
 """Leaves and chunks: how sums over images and positions are cut, see docs/numerics.md.
 
-A *unit* is one image, cut into *bands* of rows, or several whole images that make one leaf. A *chunk* is a power
-of two of units or, inside of one unit, of bands: a node of the tree, which one launch computes as a whole.
+A *unit* is one image, cut into *bands* of rows, or several whole images that make one leaf. A *chunk* is a
+power of two of units or, inside of one unit, of bands: a node of the tree, that one launch computes as a
+whole.
 """
 
 from __future__ import annotations
