@@ -86,7 +86,7 @@ class Executor:
 
 
 def _ever_smaller(planner: Planner, budget: int) -> Iterator[Plan]:
-    """The plan for `budget`; then, for half of it and so on, those with less scratch memory than all before."""
+    """The plan for `budget`; then, halving it, those with less scratch memory than all before."""
     plan = planner(budget)
     yield plan
     while budget:
