@@ -13,6 +13,7 @@
    Order: the sum over windows, rows and columns ascending, from +0.0; then bias, activation, alpha, beta * old. */
 #include "lib/memory.h"
 #include "lib/activation.h"
+#include "lib/place.h"
 #include "lib/windows.h"
 
 #ifndef ITEMS
@@ -26,23 +27,25 @@ KERNEL(ITEMS, 1, 1) void pack_columns(
     int first_cell, int first_window, int rows, int row_columns, int stretch,
     int has_bias, int activation, REAL alpha, REAL beta) {
   int parts = (channels + LANES - 1) / LANES, count = out_columns * groups * parts;
-  int image = GROUP(0) / out_rows, row = GROUP(0) % out_rows, y = first_cell + row + before_y;
+  int image = GROUP(0) / out_rows, row = GROUP(0) - image * out_rows, y = first_cell + row + before_y;
   Range y_over = windows_over(y, taps_y, tap_y, step_y, first_window + rows);
 
   for (int i = GROUP(1) * stretch + ITEM(0); i < MIN((GROUP(1) + 1) * stretch, count); i += ITEMS) {
-    int channel = i % parts * LANES, group = i / parts % groups, column = i / parts / groups, x = column + before_x;
+    Place at = place_of(i, parts, groups);
+    int channel = at.inner * LANES, group = at.middle, column = at.outer, x = column + before_x;
     int left = channels - channel; /* channels of the group from here on */
     Range x_over = windows_over(x, taps_x, tap_x, step_x, row_columns);
     GLOBAL REAL *to = out + out_start + image * out_image + row * out_row + (INT64)column * out_column + group * channels + channel;
     VALUE sum = V(0.0);
 
     for (int oy = y_over.first; oy < y_over.end; oy++) {
-      if (!is_tap(y - oy * step_y, tap_y)) continue;
+      int ky = tap_at(y - oy * step_y, tap_y);
+      if (ky < 0) continue;
       INT64 position = ((INT64)image * rows + oy - first_window) * row_columns;
       for (int ox = x_over.first; ox < x_over.end; ox++) {
-        if (!is_tap(x - ox * step_x, tap_x)) continue;
-        int tap = (y - oy * step_y) / tap_y * taps_x + (x - ox * step_x) / tap_x;
-        INT64 entry = (((position + ox) * groups + group) * taps_y * taps_x + tap) * channels + channel;
+        int kx = tap_at(x - ox * step_x, tap_x);
+        if (kx < 0) continue;
+        INT64 entry = ((((position + ox) * groups + group) * taps_y + ky) * taps_x + kx) * channels + channel;
         sum += load_part(columns + entry, left);
       }
     }

@@ -6,10 +6,10 @@
    packed  group x block x tap x input x WIDTH weights, WIDTH outputs side by side, zeros past the last
    out     one value per cell and output; strides in elements
 
-   Work-group (t, block, group) of SIDE x SIDE items owns the outputs of WIDTH channels at the cells t * CELLS up to
-   the next t, cells being counted over images, rows and columns. Item (i, j) owns the outputs i, i + SIDE, ... of
-   the cells j * EACH and on: neighbours write neighbours. STEP terms at a time, a term being an input through a tap,
-   are loaded into local memory, neighbours loading neighbours, while the STEP before them are multiplied.
+   Work-groups of SIDE x SIDE items are counted over places, blocks and groups. One owns a block of WIDTH outputs at a
+   place, that is CELLS cells, which are counted over columns, rows and images. Item (i, j) owns the outputs i, i +
+   SIDE, ... of the cells j * EACH and on: neighbours write neighbours. STEP terms at a time, a term being an input
+   through a tap, are loaded into local memory, neighbours loading neighbours, while the STEP before are multiplied.
 
    Order: a chain per segment of taps or inputs, segments added up in turn. Terms outside the image or past the end of
    a segment are zero times zero or a weight.
@@ -18,6 +18,7 @@
 #include "prelude/common.h"
 #include "lib/activation.h"
 #include "lib/place.h"
+#include "lib/segments.h"
 
 #define SIDE 16
 #define EACH 4
@@ -59,17 +60,6 @@ FUNCTION void load_weights(REAL *values, GLOBAL const REAL *weights, int item, i
   }
 }
 
-/* The end of the segment that begins with tap `begin`. Places in nominal order ascend. */
-FUNCTION int segment_end(int begin, int taps, int taps_x, int nominal, int nominal_y, int nominal_x, int segment_taps) {
-  int ky = begin / taps_x, kx = begin % taps_x, end = begin;
-  int limit = ((nominal + ky * nominal_y + kx * nominal_x) / segment_taps + 1) * segment_taps;
-  while (end < taps && nominal + ky * nominal_y + kx * nominal_x < limit) {
-    end++;
-    if (++kx == taps_x) { kx = 0; ky++; }
-  }
-  return end;
-}
-
 KERNEL(SIDE, SIDE, 1) void correlate(
     GLOBAL const REAL *RESTRICT src, GLOBAL const REAL *RESTRICT packed, GLOBAL const REAL *RESTRICT bias,
     GLOBAL REAL *RESTRICT out, INT64 zeros_start,
@@ -81,22 +71,19 @@ KERNEL(SIDE, SIDE, 1) void correlate(
     int has_bias, int activation, REAL alpha, REAL beta) {
   LOCAL REAL local_inputs[STEP][PITCH], local_weights[STEP][WIDTH];
   int blocks = (outputs + WIDTH - 1) / WIDTH, taps = taps_y * taps_x;
-  int places = (int)(((INT64)images * rows * columns + CELLS - 1) / CELLS), place = GROUP(0) % places;
-  int block = GROUP(0) / places % blocks, group = GROUP(0) / places / blocks;
-  int i = ITEM(0), j = ITEM(1), item = j * SIDE + i;
-  INT64 first = (INT64)place * CELLS, left = (INT64)images * rows * columns - first; /* cells */
-  int last = (int)MIN(left, CELLS) - 1;
+  INT64 count = (INT64)images * rows * columns;
+  Place number = place_of(GROUP(0), (int)((count + CELLS - 1) / CELLS), blocks);
+  int block = number.middle, group = number.outer, i = ITEM(0), j = ITEM(1), item = j * SIDE + i;
+  INT64 first = (INT64)number.inner * CELLS;
+  int last = (int)MIN(count - first, CELLS) - 1;
+  Place origin = far_place_of(first, columns, rows);
   Source source = {src, src_row, src_column, src_rows, src_columns, tap_y, tap_x};
   GLOBAL const REAL *weights = packed + (INT64)(group * blocks + block) * taps * inputs * WIDTH;
   Cell cells[EACH];
-  Place origin; /* of the group's cells */
   REAL total[SIZE];
 
   (void)zeros_start; /* for the kernel of CPU shape, which has the same parameters */
   src += src_start + (INT64)group * inputs;
-  origin.inner = (int)(first % columns);
-  origin.middle = (int)(first / columns % rows);
-  origin.outer = (int)(first / columns / rows);
   UNROLL for (int e = 0; e < EACH; e++) { /* a tile that is not full loads its last cell again */
     Place at = moved(origin, place_of(MIN(e * SIDE + j, last), columns, rows), columns, rows);
     cells[e].y = at.middle * step_y + start_y;
@@ -110,7 +97,7 @@ KERNEL(SIDE, SIDE, 1) void correlate(
     for (int from = 0; from < inputs; from += segment_inputs) {
       int length = MIN(segment_inputs, inputs - from), terms = (end - begin) * length;
       GLOBAL const REAL *next = weights + ((INT64)begin * inputs + from) * WIDTH;
-      Place term = {0, begin % taps_x, begin / taps_x}, step = place_of(STEP, length, taps_x);
+      Place tap = place_of(begin, taps_x, taps), term = {0, tap.inner, tap.middle}, step = place_of(STEP, length, taps_x);
       REAL a[EACH], w[EACH], acc[SIZE];
 
       term = moved(term, place_of(i, length, taps_x), length, taps_x);

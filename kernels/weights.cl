@@ -4,10 +4,11 @@
    d        images x rows x columns, `outputs` values per group side by side
    partial  for each chunk of leaves the sum over it, in strides in elements of (chunk, group, k, tap, c)
 
-   Work-group (kernel block; tap, channel block and group; chunk) of SIDE x SIDE items owns WIDTH kernels by WIDTH
-   channels at one tap of one chunk. Item (i, j) owns the channels i, i + SIDE, ... of the kernels j, j + SIDE, ...:
-   neighbours write neighbours. STEP positions at a time are loaded into local memory, neighbours loading neighbours,
-   while the STEP before them are multiplied; there the values of one item lie side by side.
+   Work-groups (n, chunk) of SIDE x SIDE items are counted in n over blocks of kernels, blocks of channels, taps and
+   groups. One owns WIDTH kernels by WIDTH channels at one tap of one chunk. Item (i, j) owns the channels i, i + SIDE,
+   ... of the kernels j, j + SIDE, ...: neighbours write neighbours. STEP positions at a time are loaded into local
+   memory, neighbours loading neighbours, while the STEP before are multiplied; there the values of one item lie side
+   by side.
 
    Order: a chain per leaf over images, rows and columns ascending, taps outside the image left out; leaves summed as
    a tree. Positions past the end of a leaf are zero times zero.
@@ -49,11 +50,11 @@ KERNEL(SIDE, SIDE, 1) void weight_gradient(
     int leaf_images, int leaf_rows, int chunk_units, int chunk_bands, int first_chunk,
     INT64 out_chunk, INT64 out_group, int out_kernel, int out_tap, int out_channel) {
   LOCAL REAL local_d[STEP][WIDTH], local_x[STEP][WIDTH];
-  int i = ITEM(0), j = ITEM(1), blocks = (inputs + WIDTH - 1) / WIDTH;
-  int tiles = (outputs + WIDTH - 1) / WIDTH, rest = GROUP(0) / tiles;
-  int first_k = GROUP(0) % tiles * WIDTH, first_c = rest % blocks * WIDTH;
-  int tap = rest / blocks % (taps_y * taps_x), group = rest / blocks / (taps_y * taps_x);
-  int shift_y = start_y + tap / taps_x * tap_y, shift_x = start_x + tap % taps_x * tap_x;
+  int i = ITEM(0), j = ITEM(1);
+  Place number = place_of(GROUP(0), (outputs + WIDTH - 1) / WIDTH, (inputs + WIDTH - 1) / WIDTH);
+  Place tap = place_of(number.outer, taps_x, taps_y);
+  int first_k = number.inner * WIDTH, first_c = number.middle * WIDTH, group = tap.outer;
+  int shift_y = start_y + tap.middle * tap_y, shift_x = start_x + tap.inner * tap_x;
   int left = first_inside(0, step_x, shift_x), width = end_inside(columns, step_x, shift_x, x_columns) - left;
   Chunk chunk = chunk_of(first_chunk + GROUP(1), images, rows, leaf_images, leaf_rows, chunk_units, chunk_bands);
   Values ds = {d, d_image, d_row, d_column, outputs - first_k - i};
@@ -102,7 +103,7 @@ KERNEL(SIDE, SIDE, 1) void weight_gradient(
   }
   finish(stack, 0, units);
 
-  partial += (first_chunk + GROUP(1)) * out_chunk + group * out_group + (INT64)tap * out_tap;
+  partial += (first_chunk + GROUP(1)) * out_chunk + group * out_group + (INT64)(tap.middle * taps_x + tap.inner) * out_tap;
   for (int e = 0; e < SIZE; e++) {
     int k = first_k + j + e / EACH * SIDE, c = first_c + i + e % EACH * SIDE;
     if (k < outputs && c < inputs) partial[(INT64)k * out_kernel + (INT64)c * out_channel] = stack[0][e] + R(0.0);

@@ -17,7 +17,10 @@ FUNCTION Range windows_over(int place, int taps, int tap_step, int step, int win
   return over;
 }
 
-/* Whether a cell `place` after a window's first tap, and not after its last, is one of its taps. */
-FUNCTION int is_tap(int place, int tap_step) { return tap_step == 1 || place % tap_step == 0; }
+/* Which tap of a window the cell is that lies `place` cells after its first one; -1 where it is between two. */
+FUNCTION int tap_at(int place, int tap_step) {
+  int tap = tap_step == 1 ? place : place / tap_step;
+  return tap * tap_step == place ? tap : -1;
+}
 
 #endif

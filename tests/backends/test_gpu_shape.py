@@ -194,3 +194,21 @@ def test_sizes_around_the_edges_of_tiles_and_steps(device_backend, turn, dtype):
     np.testing.assert_array_equal(err_input, loops.conv_input_gradient(d, weights, case.size, **case.window))
     wanted = loops.conv_weight_gradient(x, d, case.kernel, **case.window)
     np.testing.assert_array_equal(by_weights, wanted)
+
+
+def test_an_infinity_stays_where_windows_see_it(device_backend):
+    """17 channels: the last step of a chain reaches over its end."""
+    case = ConvCase("infinity", 1, (6, 7), 17, 3, (2, 3))
+    x, weights, bias, d = (1 + np.abs(array) for array in case.data(np.float32))
+    geometry = operations.conv_geometry(case)
+    x[0, 2, 3, 16] = d[0, 3, 4, 2] = np.inf
+    y = operations.conv_forward(device_backend, x, weights, bias, geometry)
+    np.testing.assert_array_equal(y, loops.conv_forward(x, weights, bias, **case.window))
+    gradients = operations.conv_backward(device_backend, x, weights, d, geometry)
+    err_input = loops.conv_input_gradient(d, weights, case.size, **case.window)
+    np.testing.assert_array_equal(gradients.err_input, err_input)
+    by_weights = loops.conv_weight_gradient(x, d, case.kernel, **case.window)
+    np.testing.assert_array_equal(gradients.weights, by_weights)
+    for result in (y, *gradients[:2]):
+        assert np.isinf(result).any()
+        assert np.isfinite(result).any()
