@@ -27,8 +27,8 @@ Sources = list[tuple[Images, tuple[Launch, ...]]]  # images to read, and what ma
 class Task:
     """What both directions have in common: `rows` of the arrays, of which `images` count.
 
-    adjoint: the transposed convolution, from (OH, OW, n_kernels) to (H, W, C). transposed: how the weights are
-    stored. algorithm: "direct" or "im2col". unpack_size: images of a sub-block at most.
+    adjoint: the transposed convolution, from (OH, OW, n_kernels) to (H, W, C). transposed: how the weights
+    are stored. algorithm: "direct" or "im2col". unpack_size: images of a sub-block at most.
     """
 
     device: Device

@@ -51,7 +51,7 @@ class Reach(NamedTuple):
 
 @dataclass(frozen=True)
 class Correlation:
-    """One launch. Taps are counted in nominal order over the whole window: this decides where segments end."""
+    """One launch. Taps count in nominal order over the whole window: this decides where segments end."""
 
     images: int
     y: Reach
