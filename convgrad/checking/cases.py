@@ -48,7 +48,7 @@ class Case:
         place = tuple(int(i) for i in wrong[0])
         return (
             f"{self.title}: {len(wrong)} of {came.size} values are wrong, the first at {place}: "
-            f"{came[place]!r} in place of {right[place]!r}"
+            f"{came[place]} in place of {right[place]}"
         )
 
 
