@@ -70,6 +70,19 @@ def test_the_order_of_transposed_convolutions(device_backend, case):
         same_bits(gradients.bias, order.bias_gradient(image))
 
 
+def test_products_too_small_leave_no_negative_zero(device_backend):
+    """A chain of products that round to -0.0 is -0.0; no result is. 16 positions fill a step of kernels."""
+    case = ConvCase("tiny", 1, (1, 17), 1, 1, (2, 1))
+    x, weights, _, d = (np.full(shape, 2.0**-100, np.float32) for shape in case.shapes)
+    weights, d, geometry = -weights, -d, operations.conv_geometry(case)
+    assert np.signbit(order.fma(x[0, 0, 0], d[0, 0, 0], np.float32(0)))
+    for algorithm in BY:
+        y = operations.conv_forward(device_backend, x, weights, None, geometry, algorithm=algorithm)
+        gradients = operations.conv_backward(device_backend, x, -weights, d, geometry, algorithm=algorithm)
+        for result in (y, gradients.err_input, gradients.weights):
+            same_bits(result, np.zeros_like(result))
+
+
 OF_BOTH_SHAPES = (
     ConvCase("384 channels", 2, (5, 6), 384, 70, (3, 2), (1, 2, 0, 1)),
     ConvCase("odd channels", 3, (9, 21), 67, 129, (3, 3), (1, 1, 1, 1), dilation=(2, 1)),
