@@ -95,16 +95,19 @@ KERNEL(1, 1, 1) void correlate(
         for (int tap = begin, ky = start.middle, kx = start.inner; tap < end; tap++) {
           GLOBAL const REAL *sources[ROWS];
           INT64 shift = ky * tap_y * src_row + (INT64)(kx * tap_x) * src_column + from;
+          int seen = 1; /* by a cell at least */
           if (cells[t].inside) {
             UNROLL for (int r = 0; r < ROWS; r++) sources[r] = src + cells[t].place[r] + shift;
           } else {
+            seen = 0;
             for (int r = 0; r < ROWS; r++) {
               int y = cells[t].y[r] + ky * tap_y, x = cells[t].x[r] + kx * tap_x;
               int inside = y >= 0 && y < src_rows && x >= 0 && x < src_columns;
+              seen |= inside;
               sources[r] = inside ? src + cells[t].place[r] + shift : zeros;
             }
           }
-          chain(acc, sources, weights + ((INT64)tap * inputs + from) * WIDTH, length);
+          if (seen) chain(acc, sources, weights + ((INT64)tap * inputs + from) * WIDTH, length);
           if (++kx == taps_x) { kx = 0; ky++; }
         }
         UNROLL for (int r = 0; r < ROWS; r++)

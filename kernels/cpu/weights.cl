@@ -4,9 +4,10 @@
    d        images x rows x columns, `outputs` values per group side by side
    partial  for each chunk of leaves the sum over it, in strides in elements of (chunk, group, k, tap, c)
 
-   One item per work-group. Group (., chunk), the first counted over stripes of kernels, blocks of channels,
-   blocks of taps and groups, owns TILES tiles of ROWS kernels by WIDTH channels at TAPS taps, over one chunk. Of each leaf, or of POSITIONS of it, it copies its part of
-   d once and its part of x once per tap, so that the tiles pass over memory without gaps that stays in the cache.
+   One item per work-group. A part is a block of WIDTH channels at one tap. Group (., chunk), the first counted over
+   stripes of kernels, PARTS parts and groups, owns TILES tiles of ROWS kernels by WIDTH channels for PARTS parts, over one
+   chunk. It copies POSITIONS of a leaf at once: their part of d once, of x once per part, so that the tiles pass over
+   memory without gaps that stays in the cache.
 
    Order: a chain per leaf over images, rows and columns ascending; leaves summed as a tree. What taps see outside
    the image are zeros. */
@@ -44,11 +45,12 @@ FUNCTION Position next_row(Position p, int row_first, int row_end) {
 FUNCTION void copy_errors(REAL (*copy)[POSITIONS][ROWS], GLOBAL const REAL *d, const Layout *at, Position p, int row_first, int row_end, int count, int tiles, int kernels) {
   for (int i = 0; i < count; p = next_row(p, row_first, row_end)) {
     GLOBAL const REAL *from = d + p.image * at->d_image + p.row * at->d_row + (INT64)p.column * at->d_column;
-    for (int end = min(count, i + at->columns - p.column); i < end; i++, from += at->d_column)
-      if (kernels >= tiles * ROWS)
-        for (int t = 0; t < tiles; t++) JOIN(vstore, ROWS)(JOIN(vload, ROWS)(t, from), 0, copy[t][i]);
-      else
-        for (int k = 0; k < tiles * ROWS; k++) copy[k / ROWS][i][k % ROWS] = k < kernels ? from[k] : R(0.0);
+    for (int end = min(count, i + at->columns - p.column); i < end; i++, from += at->d_column) {
+      for (int t = 0; t < min(tiles, kernels / ROWS); t++) JOIN(vstore, ROWS)(JOIN(vload, ROWS)(t, from), 0, copy[t][i]);
+      if (kernels < tiles * ROWS)
+        for (int r = 0, last = tiles - 1; r < ROWS; r++)
+          copy[last][i][r] = last * ROWS + r < kernels ? from[last * ROWS + r] : R(0.0);
+    }
   }
 }
 
@@ -89,62 +91,69 @@ KERNEL(1, 1, 1) void weight_gradient(
     INT64 d_start, INT64 d_image, INT64 d_row, int d_column, int images, int rows, int columns, int outputs,
     int leaf_images, int leaf_rows, int chunk_units, int chunk_bands, int first_chunk,
     INT64 out_chunk, INT64 out_group, int out_kernel, int out_tap, int out_channel) {
-  int blocks = (inputs + WIDTH - 1) / WIDTH, tap_blocks = (taps_y * taps_x + TAPS - 1) / TAPS;
-  int stripes = (outputs + ROWS * TILES - 1) / (ROWS * TILES), rest = GROUP(0) / stripes;
-  Place place = place_of(rest, blocks, tap_blocks);
-  int block = place.inner, group = place.outer;
-  int tap_first = place.middle * TAPS, taps = min(TAPS, taps_y * taps_x - tap_first);
-  int first = (GROUP(0) - rest * stripes) * ROWS * TILES, tiles = min(TILES, (outputs - first + ROWS - 1) / ROWS);
-  int channel = min(block * WIDTH, x_width - WIDTH);
+  int blocks = (inputs + WIDTH - 1) / WIDTH, all_parts = taps_y * taps_x * blocks;
+  Place place = place_of(GROUP(0), (outputs + ROWS * TILES - 1) / (ROWS * TILES), (all_parts + PARTS - 1) / PARTS);
+  int first = place.inner * ROWS * TILES, tiles = min(TILES, (outputs - first + ROWS - 1) / ROWS);
+  int part_first = place.middle * PARTS, parts = min(PARTS, all_parts - part_first), group = place.outer;
   Chunk chunk = chunk_of(first_chunk + GROUP(1), images, rows, leaf_images, leaf_rows, chunk_units, chunk_bands);
   Layout at = {x_image, x_row, d_image, d_row, x_column, x_rows, x_columns, step_y, step_x, d_column, columns};
-  VALUE stacks[TAPS][TILES][DEPTH][SIZE], sums[TAPS][TILES][SIZE], inputs_here[POSITIONS][VECTORS];
+  VALUE stacks[PARTS][TILES][DEPTH][SIZE], sums[PARTS][TILES][SIZE], inputs_here[POSITIONS][VECTORS];
   REAL errors_here[TILES][POSITIONS][ROWS];
   int units = 0;
 
   d += d_start + (INT64)group * outputs + first;
-  x += x_start + (INT64)group * x_width + channel;
+  x += x_start + (INT64)group * x_width;
   for (int unit = chunk.unit; unit < chunk.unit_end; unit++) {
     int top = units, after = units;
     int n_first = unit * leaf_images, n_count = min(leaf_images, images - n_first);
     for (int band = chunk.band; band < chunk.band_end; band++) {
       int row_first = band * leaf_rows, row_end = min(rows, row_first + leaf_rows);
       int count = n_count * (row_end - row_first) * columns;
-      for (int i = 0; i < TAPS * TILES * SIZE; i++) ((VALUE *)sums)[i] = (VALUE)(0);
+      for (int part = 0; part < parts; part++)
+        for (int t = 0; t < tiles; t++)
+          UNROLL for (int i = 0; i < SIZE; i++) sums[part][t][i] = (VALUE)(0);
       for (int done = 0; done < count; done += POSITIONS) {
         int some = min(POSITIONS, count - done);
         Place at_once = place_of(done, columns, row_end - row_first);
         Position p = {n_first + at_once.outer, row_first + at_once.middle, at_once.inner};
         copy_errors(errors_here, d, &at, p, row_first, row_end, some, tiles, outputs - first);
-        for (int tap = 0; tap < taps; tap++) {
-          int ky = (tap_first + tap) / taps_x, kx = tap_first + tap - ky * taps_x;
-          copy_inputs(inputs_here, x, &at, p, row_first, row_end, some, start_y + ky * tap_y, start_x + kx * tap_x);
-          for (int t = 0; t < tiles; t++) chain(sums[tap][t], errors_here[t], inputs_here, some);
+        for (int part = 0; part < parts; part++) {
+          Place from = place_of(part_first + part, blocks, taps_x);
+          int channel = min(from.inner * WIDTH, x_width - WIDTH);
+          int shift_y = start_y + from.outer * tap_y, shift_x = start_x + from.middle * tap_x;
+          copy_inputs(inputs_here, x + channel, &at, p, row_first, row_end, some, shift_y, shift_x);
+          for (int t = 0; t < tiles; t++) chain(sums[part][t], errors_here[t], inputs_here, some);
         }
       }
-      for (int tap = 0; tap < taps; tap++)
-        for (int t = 0; t < tiles; t++) after = push(stacks[tap][t], top, band - chunk.band, sums[tap][t]);
+      for (int part = 0; part < parts; part++)
+        for (int t = 0; t < tiles; t++) after = push(stacks[part][t], top, band - chunk.band, sums[part][t]);
       top = after;
     }
-    for (int tap = 0; tap < taps; tap++)
+    for (int part = 0; part < parts; part++)
       for (int t = 0; t < tiles; t++) {
         VALUE node[SIZE];
-        finish(stacks[tap][t], units, top);
-        for (int i = 0; i < SIZE; i++) node[i] = stacks[tap][t][units][i];
-        after = push(stacks[tap][t], units, unit - chunk.unit, node);
+        finish(stacks[part][t], units, top);
+        for (int i = 0; i < SIZE; i++) node[i] = stacks[part][t][units][i];
+        after = push(stacks[part][t], units, unit - chunk.unit, node);
       }
     units = after;
   }
 
   partial += (first_chunk + GROUP(1)) * out_chunk + group * out_group;
-  for (int tap = 0; tap < taps; tap++)
+  for (int part = 0; part < parts; part++) {
+    int tap = (part_first + part) / blocks, start = (part_first + part - tap * blocks) * WIDTH;
+    int channel = min(start, x_width - WIDTH);
     for (int t = 0; t < tiles; t++) {
-      finish(stacks[tap][t], 0, units);
+      finish(stacks[part][t], 0, units);
       for (int r = 0; r < ROWS && first + t * ROWS + r < outputs; r++) {
+        GLOBAL REAL *to = partial + (INT64)(first + t * ROWS + r) * out_kernel + (INT64)tap * out_tap;
         REAL values[WIDTH];
-        GLOBAL REAL *to = partial + (INT64)(first + t * ROWS + r) * out_kernel + (INT64)(tap_first + tap) * out_tap;
-        for (int v = 0; v < VECTORS; v++) STORE(stacks[tap][t][0][r * VECTORS + v] + R(0.0), values + v * LANES);
-        for (int c = block * WIDTH; c < min(inputs, (block + 1) * WIDTH); c++) to[(INT64)c * out_channel] = values[c - channel];
+        for (int v = 0; v < VECTORS; v++) STORE(stacks[part][t][0][r * VECTORS + v] + R(0.0), values + v * LANES);
+        if (out_channel == 1 && start == channel && start + WIDTH <= inputs)
+          for (int v = 0; v < VECTORS; v++) STORE(LOAD(values + v * LANES), to + start + v * LANES);
+        else
+          for (int c = start; c < min(inputs, start + WIDTH); c++) to[(INT64)c * out_channel] = values[c - channel];
       }
     }
+  }
 }

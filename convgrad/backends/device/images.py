@@ -10,9 +10,10 @@ import numpy as np
 from convgrad.backends.device import elementwise
 from convgrad.backends.device.correlation import Reach, Strides
 from convgrad.backends.device.driver import Profile, scalars
-from convgrad.backends.device.plan import Argument, Kernel, Launch
+from convgrad.backends.device.plan import Argument, Launch
 
 Dtype = np.dtype[Any]
+UNPACKED = 64  # positions that an item unpacks
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def unpack(
         *scalars(y.taps, x.taps, y.step, x.step, y.start, x.start, y.tap, x.tap),
         *scalars(images, y.cells, x.cells, groups, width),
     )
-    count = images * y.cells * x.cells * groups * y.taps
-    return Launch(
-        Kernel("unpack.cl", "unpack", (device.define,)), (-(-count // 64), 1, 1), (64, 1, 1), arguments
-    )
+    each = elementwise.items(device.profile) * UNPACKED
+    kernel = elementwise.kernel("unpack.cl", "unpack", device.dtype, device.profile)
+    groups = -(-images * y.cells * x.cells // each)
+    return elementwise.launch(kernel, device.profile, groups, *arguments, *scalars(each))

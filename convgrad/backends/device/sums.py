@@ -18,12 +18,12 @@ Dtype = np.dtype[Any]
 
 @dataclass(frozen=True)
 class Tile:
-    """What a work-group of the weights' gradient computes: `kernels` by `channels` at `taps` taps."""
+    """What a work-group of the weights' gradient computes: `parts` times `kernels` by `channels`."""
 
     kernel: Kernel
     kernels: int
     channels: int
-    taps: int
+    parts: int
     items: Triple
 
 
@@ -40,17 +40,17 @@ def tile_of(profile: Profile, dtype: Dtype, width: int) -> Tile:
     lanes = lanes_of(profile, dtype)
     vectors = 1 if width < 2 * lanes else 2
     rows = 8 if profile.vector >= 16 else 4
-    tiles, taps = 8, 5
+    tiles, parts = 8, 5
     defines = (
         double,
         f"LANES={lanes}",
         f"VECTORS={vectors}",
         f"ROWS={rows}",
         f"TILES={tiles}",
-        f"TAPS={taps}",
+        f"PARTS={parts}",
     )
     kernel = Kernel("cpu/weights.cl", "weight_gradient", defines)
-    return Tile(kernel, tiles * rows, vectors * lanes, taps, (1, 1, 1))
+    return Tile(kernel, tiles * rows, vectors * lanes, parts, (1, 1, 1))
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,9 @@ def weight_gradient(
         *(np.int64(node), np.int64(weights.group)),
         *scalars(weights.kernel, weights.tap, weights.channel),
     )
-    blocks = -(-(y.taps * x.taps) // tile.taps) * groups * -(-source.inputs // tile.channels)
-    size = -(-outputs // tile.kernels) * blocks, part[1] - part[0], 1
+    parts = y.taps * x.taps * -(-source.inputs // tile.channels)
+    stripes = -(-outputs // tile.kernels) * -(-parts // tile.parts)
+    size = stripes * groups, part[1] - part[0], 1
     return Launch(tile.kernel, size, tile.items, arguments)
 
 
