@@ -74,6 +74,7 @@ KERNEL(SIDE, SIDE, 1) void correlate(
   INT64 count = (INT64)images * rows * columns;
   Place number = place_of(GROUP(0), (int)((count + CELLS - 1) / CELLS), blocks);
   int block = number.middle, group = number.outer, i = ITEM(0), j = ITEM(1), item = j * SIDE + i;
+  unsigned row = (unsigned)j / EACH, part = (unsigned)j % EACH; /* of the weights that the item loads: outputs i + part * SIDE */
   INT64 first = (INT64)number.inner * CELLS;
   int last = (int)MIN(count - first, CELLS) - 1;
   Place origin = far_place_of(first, columns, rows);
@@ -108,9 +109,8 @@ KERNEL(SIDE, SIDE, 1) void correlate(
       for (int done = 0; done < terms; done += STEP) {
         BARRIER(); /* the terms before are done with */
         UNROLL for (int e = 0; e < EACH; e++) {
-          int at = e * SIDE * SIDE + item, output = at % WIDTH;
           local_inputs[i][e * SIDE + j] = a[e];
-          local_weights[at / WIDTH][output % SIDE * EACH + output / SIDE] = w[e];
+          local_weights[e * EACH + row][i * EACH + part] = w[e];
         }
         BARRIER();
         term = moved(term, step, length, taps_x);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,7 +21,10 @@ FAMILIES = ("forward", "err_input", "weights", "bias")
 
 @dataclass(frozen=True)
 class Layer:
-    """Some images of a geometry, and which families of kernels they show; `options` go to the operations."""
+    """Some images of a geometry, and which families of kernels they show; `options` go to the operations.
+
+    Of "activation" there is only what changes nothing: "strict_relu" of gradients whose output is positive.
+    """
 
     title: str
     geometry: ConvGeometry
@@ -28,6 +32,12 @@ class Layer:
     families: tuple[str, ...] = FAMILIES
     transposed: bool = False
     options: dict[str, Any] = field(default_factory=dict)
+    workspace: int | None = None
+
+    @property
+    def batch(self) -> int:
+        """Images that count."""
+        return int(self.options.get("batch", self.images))
 
 
 LOPSIDED = ConvGeometry(5, 4, 4, 6, 3, 2, (2, 1, 0, 2), (2, 1), (1, 2), groups=2)
@@ -38,6 +48,7 @@ WITH_INTEGERS = (
     Layer("the same, one image at a time", LOPSIDED, 3, options={"unpack_size": 1}),
     Layer("the same by im2col", LOPSIDED, 2, options={"algorithm": "im2col"}),
     Layer("the same, weights transposed", LOPSIDED, 2, options={"weights_transposed": True}),
+    Layer("the same, images past the batch", LOPSIDED, 3, options={"batch": 2}),
     Layer("the same convolution transposed", LOPSIDED, 3, transposed=True),
     Layer("steps that leave cells out", STEPS, 2),
     Layer("channels and kernels past a tile", ConvGeometry(2, 5, 17, 19, 2, 1, (0, 0, 1, 0)), 1),
@@ -56,6 +67,12 @@ IN_ORDER = (
     Layer("leaves of several images", ConvGeometry(5, 7, 1, 3, 3, 1, (1, 0, 1, 1)), 11, ("weights", "bias")),
     Layer(
         "leaves of the transposed", ConvGeometry(5, 7, 2, 1, 3, 1), 11, ("weights", "bias"), transposed=True
+    ),
+    Layer(
+        "each leaf alone, in the least workspace",
+        *(ConvGeometry(9, 9, 1, 2, 1, 1), 7, ("weights", "bias")),
+        options={"activation": "strict_relu"},
+        workspace=1,
     ),
 )
 
@@ -90,9 +107,30 @@ def _draw(layer: Layer, draw: Callable[..., list[Arrays]], dtype: Any) -> _Array
 
 def _run(layer: Layer, family: str, draw: Any, dtype: Any, backend: Any) -> tuple[Arrays, Arrays]:
     arrays = _draw(layer, draw, dtype)
-    right = floats(_right(layer, family, _Arrays(*map(fractions, arrays)), Rounding(dtype)), dtype)
+    exact = _Arrays(*map(fractions, _counting(layer, arrays)))
+    right = floats(_right(layer, family, exact, Rounding(dtype)), dtype)
+    if family in ("forward", "err_input"):  # what is past the batch becomes 0
+        right = np.concatenate([right, np.zeros((layer.images - layer.batch, *right.shape[1:]), dtype)])
     stored = arrays._replace(weights=_stored(layer, arrays.weights))
-    return _came(layer, family, stored, backend), _stored(layer, right) if family == "weights" else right
+    with _workspace(backend, layer.workspace):
+        return _came(layer, family, stored, backend), _stored(layer, right) if family == "weights" else right
+
+
+def _counting(layer: Layer, arrays: _Arrays) -> _Arrays:
+    """The arrays without what is past the batch; that becomes NaN, which must not be read."""
+    x, err_output = arrays.x[: layer.batch].copy(), arrays.err_output[: layer.batch].copy()
+    arrays.x[layer.batch :] = arrays.err_output[layer.batch :] = np.nan
+    return arrays._replace(x=x, err_output=err_output)
+
+
+@contextmanager
+def _workspace(backend: Any, size: int | None) -> Iterator[None]:
+    before = backend.workspace
+    backend.workspace = before if size is None else size
+    try:
+        yield
+    finally:
+        backend.workspace = before
 
 
 def _stored(layer: Layer, weights: Arrays) -> Arrays:
@@ -125,7 +163,8 @@ def _came(layer: Layer, family: str, arrays: _Arrays, backend: Any) -> Arrays:
     shape = {"err_input": arrays.x, "weights": arrays.weights, "bias": arrays.bias}[family].shape
     out = unwritten(backend, shape, dtype)
     backward = conv.deconv_backward if layer.transposed else conv.backward
-    backward(x, weights, err_output, None, ConvGradients(**{family: out}), g, **layer.options)
+    output = backend.upload(np.ones_like(arrays.err_output)) if "activation" in layer.options else None
+    backward(x, weights, err_output, output, ConvGradients(**{family: out}), g, **layer.options)
     return content(backend, out)
 
 

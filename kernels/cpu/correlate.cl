@@ -116,26 +116,20 @@ KERNEL(1, 1, 1) void correlate(
     }
   }
 
-  int column = group * outputs + block * WIDTH, width = min(WIDTH, outputs - block * WIDTH);
-  REAL shifts[WIDTH];
-  for (int c = 0; c < WIDTH; c++) shifts[c] = has_bias && c < width ? bias[column + c] : R(0.0);
+  int column = group * outputs + block * WIDTH, width = outputs - block * WIDTH; /* outputs from here on */
+  VALUE shifts[VECTORS];
+  for (int v = 0; v < VECTORS; v++)
+    shifts[v] = has_bias ? load_part(bias + column + v * LANES, width - v * LANES) : (VALUE)(0);
   for (int t = 0; t < tiles; t++) {
     int cells_here = (int)min((INT64)ROWS, count - first - t * ROWS);
-    for (int r = 0; r < cells_here; r++) {
-      REAL values[WIDTH];
-      GLOBAL REAL *to = out + target[t][r] + column;
+    for (int r = 0; r < cells_here; r++)
       for (int v = 0; v < VECTORS; v++) {
+        GLOBAL REAL *to = out + target[t][r] + column + v * LANES;
         VALUE value = total[t][r][v];
-        if (has_bias) value += LOAD(shifts + v * LANES);
+        if (has_bias) value += shifts[v];
         value = alpha * ACTIVATE(activation, value);
-        STORE(value, values + v * LANES);
+        if (beta != 0) value += beta * load_part(to, width - v * LANES);
+        store_part(value, to, width - v * LANES);
       }
-      if (beta != 0)
-        for (int c = 0; c < width; c++) to[c] = values[c] + beta * to[c];
-      else if (width == WIDTH)
-        for (int v = 0; v < VECTORS; v++) STORE(LOAD(values + v * LANES), to + v * LANES);
-      else
-        for (int c = 0; c < width; c++) to[c] = values[c];
-    }
   }
 }

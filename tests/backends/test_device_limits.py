@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from convgrad.backends.device.driver import SHAPES, OutOfDeviceMemory
+from convgrad.errors import ConvgradError
 from convgrad.geometry import POOL_KINDS, ConvGeometry, PoolGeometry
 from convgrad.interfaces import ConvGradients
 from convgrad.update_rule import UpdateRule
@@ -226,6 +227,15 @@ def test_layers_of_any_size_are_planned(shape, layer, activation):
     assert len(backend.driver.launched) > 5
     most = backend.workspace + max(a.nbytes for a in (x, y)) // images * 16 + 40 * weights.nbytes
     assert max(backend.driver.allocated, default=0) <= most
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_size_that_no_kernel_counts_is_refused_before_any_launch(shape):
+    backend, g = dry_backend(shape), ConvGeometry(1, 1, 2**32, 1, 1, 1)
+    arrays = dry((2, *g.input_shape)), dry((1, 1, 1, 2**32)), dry((1,)), dry((2, *g.output_shape))
+    with pytest.raises(ConvgradError, match=r"too large for this device: .* needs 4294967296"):
+        backend.conv.forward(*arrays, g, activation="tanh")
+    assert not backend.driver.launched
 
 
 POOLS = {

@@ -106,6 +106,8 @@ class DeviceConv:
 
     def bias_gradient(self, err_output: Buffer, out: Buffer, *, batch: int | None = None) -> None:
         """See IConvOperations."""
+        if out.size == 0:
+            return
         rows, columns, outputs = (max(1, size) for size in err_output.shape[1:])
         geometry = ConvGeometry(rows, columns, 1, outputs, 1, 1)  # any that has this output
         images = batch if err_output.size else 0

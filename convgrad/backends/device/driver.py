@@ -93,6 +93,8 @@ class Driver(Protocol):
 
 
 def scalars(*values: int) -> tuple[np.int32, ...]:
-    """Arguments for kernel parameters of type int; refuses what does not fit."""
-    assert all(-(2**31) <= value < 2**31 for value in values), values
+    """Arguments for kernel parameters of type int; raises ConvgradError for what does not fit."""
+    for value in values:
+        if not -(2**31) <= value < 2**31:
+            raise ConvgradError(f"too large for this device: kernels count below 2**31, this needs {value}")
     return tuple(np.int32(value) for value in values)
