@@ -13,6 +13,7 @@
    INDEX: int where it can count the parts. */
 #include "lib/memory.h"
 #include "lib/stretch.h"
+#include "lib/windows.h"
 
 #define WINDOWS                                                                                       \
   INDEX parts, int stretch, int columns_each, int channels_each, int height, int width, int channels, \
@@ -37,11 +38,6 @@ FUNCTION Part part_of(INDEX i, int rows, int columns, int channels, int columns_
   return part;
 }
 
-/* Along one axis: from first, below end, in steps. */
-typedef struct {
-  int first, end, step;
-} Range;
-
 /* The cells inside the image of a window that starts at cell `start`. */
 FUNCTION Range cells_of(int start, int taps, int tap_step, int size) {
   Range cells;
@@ -50,19 +46,6 @@ FUNCTION Range cells_of(int start, int taps, int tap_step, int size) {
   cells.step = tap_step;
   return cells;
 }
-
-/* The windows between whose first and last tap a cell lies; `place` counts from the padding's first cell. */
-FUNCTION Range windows_over(int place, int taps, int tap_step, int step, int windows) {
-  Range over;
-  int first = place - (taps - 1) * tap_step;
-  over.first = first > 0 ? (first + step - 1) / step : 0;
-  over.end = MIN(place / step + 1, windows);
-  over.step = 1;
-  return over;
-}
-
-/* Whether a cell between the first and last tap of a window is one of its taps. */
-FUNCTION int is_tap(int place, int tap_step) { return tap_step == 1 || place % tap_step == 0; }
 
 FUNCTION VALUE magnitude(VALUE v) { return SELECT(v, -v, v < V(0.0)); }
 
@@ -124,9 +107,9 @@ KERNEL(ITEMS, 1, 1) void max_backward(
         LONGS self = cell + channel + LANE_NUMBERS;
         VALUE sum = V(0.0);
         for (int oy = y_over.first; oy < y_over.end; oy++) {
-          if (!is_tap(part.row + top - oy * step_y, tap_y)) continue;
+          if (tap_at(part.row + top - oy * step_y, tap_y) < 0) continue;
           for (int ox = x_over.first; ox < x_over.end; ox++) {
-            if (!is_tap(column + left - ox * step_x, tap_x)) continue;
+            if (tap_at(column + left - ox * step_x, tap_x) < 0) continue;
             INT64 at = (((INT64)part.image * rows + oy) * columns + ox) * channels + channel;
             VALUE d = LOAD(err_output + at);
             sum += SELECT(V(0.0), d, MASK(LOAD(offset + at) == self));
@@ -173,9 +156,9 @@ KERNEL(ITEMS, 1, 1) void average_backward(
         int channel = MIN(next, part.channel_end - LANES);
         VALUE sum = V(0.0);
         for (int oy = y_over.first; oy < y_over.end; oy++) {
-          if (!is_tap(part.row + top - oy * step_y, tap_y)) continue;
+          if (tap_at(part.row + top - oy * step_y, tap_y) < 0) continue;
           for (int ox = x_over.first; ox < x_over.end; ox++) {
-            if (!is_tap(column + left - ox * step_x, tap_x)) continue;
+            if (tap_at(column + left - ox * step_x, tap_x) < 0) continue;
             INT64 at = (((INT64)part.image * rows + oy) * columns + ox) * channels + channel;
             sum = FMA(LOAD(err_output + at), (VALUE)(inverse[(INT64)oy * columns + ox]), sum);
           }

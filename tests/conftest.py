@@ -19,7 +19,7 @@ else:
 
 @pytest.fixture(autouse=True)
 def numpy_unless_named(monkeypatch):
-    """A test that neither takes the fixture `backend` nor names one runs on NumPy, whatever devices there are."""
+    """A test that neither takes the fixture `backend` nor names one runs on NumPy, whatever there is."""
     monkeypatch.setenv("CONVGRAD_BACKEND", "numpy")
 
 

@@ -362,17 +362,22 @@ def test_weights_are_told_in_logical_order(transposed):
 # --- devices, version, the command itself
 
 
+def families(names):
+    """Backends without their devices."""
+    return {name.partition(":")[0] for name in names}
+
+
 def test_devices_tells_every_backend(capsys):
     code, out, _ = run(capsys, "devices")
     assert code == 0
-    assert {line.split()[0] for line in out} == {"cuda", "opencl", "numpy"}
+    assert families(line.split()[0] for line in out) == {"cuda", "opencl", "numpy"}
 
 
 def test_devices_as_json(capsys):
     code, out, _ = run(capsys, "devices", "--json")
     found = {entry["name"]: entry for entry in json.loads(out[-1])["backends"]}
     assert code == 0
-    assert found.keys() == {"cuda", "opencl", "numpy"}
+    assert families(found) == {"cuda", "opencl", "numpy"}
     assert found["numpy"]["present"] is True
     assert all(entry["text"] for entry in found.values())
 
@@ -381,7 +386,7 @@ def test_devices_as_a_table(capsys):
     _, out, _ = run(capsys, "devices", "--markdown")
     assert out[1] == "|---|---|---|"
     assert {line.count("|") for line in out} == {4}
-    assert len(out) == 5
+    assert len(out) >= 5
 
 
 def test_bench_gets_its_own_arguments(monkeypatch, capsys):
