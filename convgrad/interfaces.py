@@ -8,7 +8,8 @@ functional or the unit, have done so before any launch. float32 and float64; all
 dtype.
 
 `algorithm` names a provider of the operation, None = the first suitable; "im2col" exists on every backend.
-`unpack_size`: at most this many images per sub-block, None = as many as suit the workspace.
+`unpack_size`: at most this many images per sub-block, None = as many as suit the workspace; where a
+backend sums over leaves of several images (docs/numerics.md), whole leaves.
 
 `batch`: the number of images that count, None = all. Rows past it are neither read nor summed; in outputs
 they become +0.0.

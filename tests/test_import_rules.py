@@ -45,6 +45,12 @@ FORBIDDEN = (
         for one, other in permutations(KINDS, 2)
         if other != "device" or one == "numpy"
     ),
+    *((f"convgrad.backends.{kind}", "convgrad.backends.verdict") for kind in KINDS),
+    *(
+        (f"convgrad.backends.{kind}", "convgrad.backends.opencl_devices")
+        for kind in KINDS
+        if kind != "opencl"
+    ),
 )
 # GPU package: the only module that may import it.
 HOME = {

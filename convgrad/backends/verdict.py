@@ -131,9 +131,10 @@ def _file(identity: str, shape: str) -> Path:
 
 @cache
 def _texts() -> str:
-    """Digest of the version, the backends, the kernels and the check itself."""
+    """Digest of the version, the backends, the kernels, what they build on and the check itself."""
     package = Path(__file__).parents[1]
-    sources = [package / "__init__.py", *package.glob("backends/**/*.py"), *package.glob("checking/*.py")]
+    folders = "*.py", "backends/**/*.py", "geometry/*.py", "checking/*.py"
+    sources = [path for folder in folders for path in package.glob(folder)]
     kernels = [path for path in kernels_folder().rglob("*") if path.suffix in (".h", ".cl")]
     digest = hashlib.sha256()
     for path in [*sorted(sources), *sorted(kernels)]:

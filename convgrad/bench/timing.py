@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-PAUSE = 0.05  # seconds before a sample: threads of the call before it stop spinning in search of work
+PAUSE = (
+    0.15  # seconds before a sample: threads of the call before it spin in search of work, OpenBLAS' for 0.1
+)
 LEAST_SAMPLE = 0.02  # seconds of a sample at least: shorter calls are repeated
 LEAST_GAIN = 1.7  # two threads on two free cores give about 1.9, on one core 1.0
 

@@ -43,7 +43,9 @@
 #define AS_INTS(value) JOIN(as_int, LANES)(value)
 #define AS_VALUE(bits) JOIN(as_float, LANES)(bits)
 #endif
-#if LANES == 4
+#if LANES == 2
+#define LANE_NUMBERS ((LONGS)(0, 1))
+#elif LANES == 4
 #define LANE_NUMBERS ((LONGS)(0, 1, 2, 3))
 #elif LANES == 8
 #define LANE_NUMBERS ((LONGS)(0, 1, 2, 3, 4, 5, 6, 7))

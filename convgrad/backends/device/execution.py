@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-
-import numpy as np
 
 from convgrad.backends.device.buffers import Buffer, Scratch
 from convgrad.backends.device.driver import Driver, OutOfDeviceMemory
@@ -104,8 +102,3 @@ def _resolved(argument: Argument, memory: Mapping[str, Any]) -> Any:
 def no_planner(plan: Plan) -> Planner:
     """The planner of an operation whose plan does not depend on the budget."""
     return lambda budget: plan
-
-
-def element(dtype: np.dtype[Any], *values: float) -> Sequence[np.generic]:
-    """Arguments for kernel parameters of type REAL, each rounded once."""
-    return tuple(dtype.type(value) for value in values)

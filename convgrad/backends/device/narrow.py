@@ -100,7 +100,7 @@ class NarrowProducts(Products):
             f"OUTPUTS={whole.outputs}",
         )
         kernel = Kernel("cpu/narrow.cl", "correlate_narrow", (self.device.define, *defines))
-        return Tile(kernel, self._cells, whole.outputs, (1, 1, 1))
+        return Tile(kernel, self._cells, whole.outputs, (1, 1, 1), self._lanes)
 
     def _turn(self, source: Images) -> Launch:
         g, m = self.geometry, self.margins

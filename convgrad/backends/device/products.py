@@ -15,17 +15,19 @@ from convgrad.interfaces import ACTIVATIONS
 Dtype = np.dtype[Any]
 CACHE = 512 << 10  # bytes of packed weights that a core keeps at hand
 CPU_TILES = 4  # of cells in a work-group of CPU shape: TILES of kernels/cpu/correlate.cl
+CPU_PIECE = 64  # inputs that a work-group of kernels/cpu/pack.cl packs: its PIECE
 GPU_TILE = 64  # cells and outputs of a work-group of GPU shape
 
 
 @dataclass(frozen=True)
 class Tile:
-    """What a work-group computes: `width` outputs of `cells` cells."""
+    """What a work-group computes: `width` outputs of `cells` cells; `lanes` is 1 but in CPU shape."""
 
     kernel: Kernel
     cells: int
     width: int
     items: Triple
+    lanes: int = 1
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def tile_of(profile: Profile, dtype: Dtype, outputs: int) -> Tile:
     rows, vectors = _registers(profile.vector, lanes, outputs)
     defines = (double, f"LANES={lanes}", f"VECTORS={vectors}", f"ROWS={rows}")
     return Tile(
-        Kernel("cpu/correlate.cl", "correlate", defines), CPU_TILES * rows, lanes * vectors, (1, 1, 1)
+        Kernel("cpu/correlate.cl", "correlate", defines), CPU_TILES * rows, lanes * vectors, (1, 1, 1), lanes
     )
 
 
@@ -108,9 +110,14 @@ def pack(
         *scalars(y.first * width + x.first, y.skip * width, x.skip, y.taps, x.taps),
         *scalars(correlation.inputs, correlation.outputs, tile.width),
     )
-    groups = -(-correlation.taps * correlation.inputs // 64) * blocks * correlation.groups
-    kernel = Kernel("pack.cl", "pack_weights", (f"DOUBLE={int(dtype.itemsize == 8)}",))
-    return Launch(kernel, (groups, 1, 1), (64, 1, 1), arguments)
+    double, blocks = f"DOUBLE={int(dtype.itemsize == 8)}", blocks * correlation.groups
+    if tile.lanes == 1:
+        kernel, items = Kernel("pack.cl", "pack_weights", (double,)), 64
+        pieces = -(-correlation.taps * correlation.inputs // items)
+    else:
+        kernel, items = Kernel("cpu/pack.cl", "pack_weights", (double, f"LANES={tile.lanes}")), 1
+        pieces = correlation.taps * -(-correlation.inputs // CPU_PIECE)
+    return Launch(kernel, (pieces * blocks, 1, 1), (items, 1, 1), arguments)
 
 
 def correlate(
@@ -132,7 +139,7 @@ def correlate(
     )
     blocks = -(-c.outputs // tile.width)
     groups = -(-c.cells // tile.cells) * blocks * c.groups, 1, 1
-    if tile.items != (1, 1, 1):
+    if tile.lanes == 1:
         return Launch(tile.kernel, groups, tile.items, arguments)
     # Neighbouring groups share what stays in the cache: all of the weights, or a block of them.
     blocks_first = blocks * c.taps * c.inputs * tile.width * dtype.itemsize <= CACHE

@@ -53,7 +53,7 @@ def step_plan(
     if not math.prod(shape):
         return Plan()
     layout = _layout(shape, dtype, bool(rule.factor_ortho) and len(shape) > 1, transposed, profile)
-    factors = map(dtype.type, _factors(rule, shape[1 if transposed else 0]))
+    factors = map(dtype.type, _factors(rule, shape[-1 if transposed else 0]))
     *before, update = layout.launches
     arguments = *update.arguments, *factors, *scalars(rule.apply_gradient)
     return Plan((*before, update._replace(arguments=arguments)), layout.scratch)
@@ -65,7 +65,7 @@ def _layout(shape: tuple[int, ...], dtype: Dtype, ortho: bool, transposed: bool,
     size = math.prod(shape)
     if not ortho:
         return Plan((_update(1, size, False, dtype, profile),))
-    kernels = shape[1 if transposed else 0]
+    kernels = shape[-1 if transposed else 0]
     taps = size // kernels
     rows, columns = (taps, kernels) if transposed else (kernels, taps)
     sums = _column_sums(kernels, taps, transposed, dtype, profile)
