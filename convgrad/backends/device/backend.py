@@ -23,7 +23,9 @@ from convgrad.memory import DeviceArray
 
 @implementer(IBackend)
 class DeviceBackend:
-    """Operations are enqueued in order and run while the host goes on; `download` and `synchronize` wait."""
+    """Operations are enqueued in order and run while the host goes on; `download` and `synchronize`
+    wait, and `upload` where the driver's does.
+    """
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
