@@ -23,9 +23,7 @@ from convgrad.memory import DeviceArray
 
 @implementer(IBackend)
 class DeviceBackend:
-    """Operations are enqueued in order and run while the host goes on; `download` and `synchronize`
-    wait, and `upload` where the driver's does.
-    """
+    """Operations are enqueued in order and run while the host goes on, until something is copied or awaited."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
