@@ -23,7 +23,7 @@ from convgrad.memory import DeviceArray
 
 @implementer(IBackend)
 class DeviceBackend:
-    """Operations are enqueued in order and run while the host goes on, until something is copied or awaited."""
+    """Operations are enqueued in order and run while the host goes on, until it copies or waits."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
