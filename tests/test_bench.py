@@ -343,6 +343,18 @@ def test_the_benchmarks_run():
     assert "3 passed" in run.stdout
 
 
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [("products.py --products mnist", "40000, 25, 64"), ("training.py --net digits --batch 10", "images/s")],
+)
+def test_the_scripts_run(script, told):
+    name, *arguments = script.split()
+    command = [sys.executable, ROOT / "benchmarks" / name, *arguments, "--backend", "numpy", "--rounds", "1"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert told in run.stdout
+
+
 def test_the_command_loads_lazily():
     code = "import sys, convgrad.cli; sys.exit('convgrad.bench' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
