@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +36,8 @@ except ImportError as error:
     message = f"pyopencl cannot be imported ({error}); pip install 'convgrad[opencl]'"
     raise BackendUnavailable(message) from None
 
+_ASIDE = 1 << 20  # bytes of an upload that is worth a copy in host memory
+_UPLOADS = 8  # of these may be under way
 _NO_MEMORY = (
     cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE,
     cl.status_code.OUT_OF_RESOURCES,
@@ -53,6 +56,7 @@ class OpenCLDriver:
         self._context, self._queue = context, queue
         self._account = Account(self.profile)
         self._is_cpu = bool(device.type & cl.device_type.CPU)
+        self._uploads: deque[Any] = deque(maxlen=_UPLOADS)
 
     def allocate(self, nbytes: int) -> Any:
         """See Driver."""
@@ -85,8 +89,11 @@ class OpenCLDriver:
     # copy takes as long as this.
 
     def upload(self, host: NDArray[Any], memory: Any) -> None:
-        """See Driver."""
-        cl.enqueue_copy(self._queue, memory, host, is_blocking=True)
+        """See Driver. What is small, such as a minibatch, is put aside, so that the host goes on at once."""
+        if host.nbytes > _ASIDE:
+            cl.enqueue_copy(self._queue, memory, host, is_blocking=True)
+        else:  # to forget the event is to wait for it
+            self._uploads.append(cl.enqueue_copy(self._queue, memory, host.copy(), is_blocking=False))
 
     def download(self, memory: Any, host: NDArray[Any]) -> None:
         """See Driver."""

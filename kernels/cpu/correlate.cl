@@ -9,7 +9,8 @@
 
    One item per work-group. Groups are counted over places, blocks and groups, the first of these fastest or, with
    blocks_first, over blocks, places and groups. One owns a block of WIDTH outputs at a place: ROWS * TILES cells, which are
-   counted over columns, rows and images.
+   counted over columns, rows and images or, with images_first, over images, columns and rows: then the cells of a tile
+   mostly lie at one position, and a tap that is outside for it is passed over.
 
    Order: a chain per segment of taps or inputs, segments added up in turn. A segment's weights stay in the
    first cache while TILES tiles of ROWS cells pass over them. */
@@ -21,11 +22,12 @@
 #define WIDTH (VECTORS * LANES)
 #define TILES 4 /* of cells, that share a segment of weights while it is in the first cache */
 
-/* Places of a tile's cells in the source, counted from their tap 0, and whether all taps of all lie inside. */
+/* Places of a tile's cells in the source, counted from their tap 0; whether all taps of all lie inside; whether the
+   cells lie at one position, of several images. */
 typedef struct {
   INT64 place[ROWS];
   int y[ROWS], x[ROWS];
-  int inside;
+  int inside, together;
 } Cells;
 
 /* acc += chain over `count` inputs; from[r] points to the inputs of cell r, weights to those of WIDTH outputs. */
@@ -48,7 +50,7 @@ KERNEL(1, 1, 1) void correlate(
     int nominal, int nominal_y, int nominal_x, int segment_taps, int segment_inputs,
     int images, int rows, int columns,
     INT64 out_start, INT64 out_image, INT64 out_row, int out_column, int outputs,
-    int has_bias, int activation, REAL alpha, REAL beta, int blocks_first) {
+    int has_bias, int activation, REAL alpha, REAL beta, int blocks_first, int images_first) {
   int blocks = (outputs + WIDTH - 1) / WIDTH, taps = taps_y * taps_x;
   INT64 count = (INT64)images * rows * columns;
   int places = (int)((count + ROWS * TILES - 1) / (ROWS * TILES));
@@ -56,9 +58,9 @@ KERNEL(1, 1, 1) void correlate(
   int block = blocks_first ? number.inner : number.middle, group = number.outer;
   INT64 first = (INT64)(blocks_first ? number.middle : number.inner) * ROWS * TILES;
   int tiles = (int)min((INT64)TILES, (count - first + ROWS - 1) / ROWS);
-  Place cell = far_place_of(first, columns, rows);
-  int i = cell.inner, j = cell.middle;
-  INT64 n = cell.outer;
+  Place cell = far_place_of(first, images_first ? images : columns, images_first ? columns : rows);
+  int i = images_first ? cell.middle : cell.inner, j = images_first ? cell.outer : cell.middle;
+  INT64 n = images_first ? cell.inner : cell.outer;
   GLOBAL const REAL *zeros = packed + zeros_start;
   GLOBAL const REAL *weights = packed + (INT64)(group * blocks + block) * taps * inputs * WIDTH;
   Cells cells[TILES];
@@ -67,18 +69,23 @@ KERNEL(1, 1, 1) void correlate(
 
   src += src_start + (INT64)group * inputs;
   for (int t = 0; t < tiles; t++) {
-    cells[t].inside = 1;
+    cells[t].inside = cells[t].together = 1;
     for (int r = 0; r < ROWS; r++) {
       int y = j * step_y + start_y, x = i * step_x + start_x;
       cells[t].y[r] = y;
       cells[t].x[r] = x;
+      cells[t].together &= y == cells[t].y[0] && x == cells[t].x[0];
       cells[t].place[r] = n * src_image + y * src_row + (INT64)x * src_column;
       cells[t].inside &= y >= 0 && x >= 0 && y + (taps_y - 1) * tap_y < src_rows && x + (taps_x - 1) * tap_x < src_columns;
       target[t][r] = out_start + n * out_image + j * out_row + (INT64)i * out_column;
       for (int v = 0; v < VECTORS; v++) total[t][r][v] = (VALUE)(0);
-      if (first + t * ROWS + r < count - 1 && ++i == columns) { /* a tile that is not full computes the last cell again */
-        i = 0;
-        if (++j == rows) j = 0, n++;
+      if (first + t * ROWS + r == count - 1) continue; /* a tile that is not full computes the last cell again */
+      if (images_first) {
+        if (++n == images) n = 0, i++;
+        if (i == columns) i = 0, j++;
+      } else {
+        if (++i == columns) i = 0, j++;
+        if (j == rows) j = 0, n++;
       }
     }
   }
@@ -96,7 +103,9 @@ KERNEL(1, 1, 1) void correlate(
           GLOBAL const REAL *sources[ROWS];
           INT64 shift = ky * tap_y * src_row + (INT64)(kx * tap_x) * src_column + from;
           int seen = 1; /* by a cell at least */
-          if (cells[t].inside) {
+          if (cells[t].inside || cells[t].together) {
+            int y = cells[t].y[0] + ky * tap_y, x = cells[t].x[0] + kx * tap_x;
+            seen = y >= 0 && y < src_rows && x >= 0 && x < src_columns;
             UNROLL for (int r = 0; r < ROWS; r++) sources[r] = src + cells[t].place[r] + shift;
           } else {
             seen = 0;

@@ -48,6 +48,14 @@ class Reach(NamedTuple):
     first: int
     skip: int
 
+    @property
+    def seen(self) -> int:
+        """Taps that lie inside, of all cells together."""
+        origins = [self.start + tap * self.tap for tap in range(self.taps)]
+        first = [max(0, -(origin // self.step)) for origin in origins]
+        ends = [min(self.cells, (self.size - 1 - origin) // self.step + 1) for origin in origins]
+        return sum(max(0, end - begin) for begin, end in zip(first, ends, strict=True))
+
 
 @dataclass(frozen=True)
 class Correlation:
@@ -73,6 +81,12 @@ class Correlation:
     def cells(self) -> int:
         """Cells over all images."""
         return self.images * self.y.cells * self.x.cells
+
+    @property
+    def outside(self) -> float:
+        """The share of the taps of all cells that lies outside of the image."""
+        everything = self.y.cells * self.x.cells * self.taps
+        return 1 - self.y.seen * self.x.seen / everything if everything else 0.0
 
     @property
     def nominal(self) -> tuple[int, int, int]:

@@ -15,6 +15,7 @@ from convgrad.interfaces import ACTIVATIONS
 Dtype = np.dtype[Any]
 CACHE = 512 << 10  # bytes of packed weights that a core keeps at hand
 CPU_TILES = 4  # of cells in a work-group of CPU shape: TILES of kernels/cpu/correlate.cl
+MUCH_OUTSIDE = 0.1  # of the taps of all cells
 CPU_PIECE = 64  # inputs that a work-group of kernels/cpu/pack.cl packs: its PIECE
 GPU_TILE = 64  # cells and outputs of a work-group of GPU shape
 
@@ -143,4 +144,6 @@ def correlate(
         return Launch(tile.kernel, groups, tile.items, arguments)
     # Neighbouring groups share what stays in the cache: all of the weights, or a block of them.
     blocks_first = blocks * c.taps * c.inputs * tile.width * dtype.itemsize <= CACHE
-    return Launch(tile.kernel, groups, tile.items, (*arguments, *scalars(blocks_first)))
+    # Cells at one position of several images pass over the same taps.
+    images_first = c.outside >= MUCH_OUTSIDE and c.images * CPU_TILES >= tile.cells
+    return Launch(tile.kernel, groups, tile.items, (*arguments, *scalars(blocks_first, images_first)))
