@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from math import isfinite
 
 import numpy as np
 
@@ -41,6 +42,8 @@ class UpdateRule:
 
 def finite(name: str, value: object) -> float:
     """`value`, an int, float, NumPy scalar or 0-d array, as a finite float."""
+    if type(value) is float and isfinite(value):
+        return value
     try:
         number = float(np.asarray(value, dtype=np.float64).reshape(()))
     except (TypeError, ValueError):

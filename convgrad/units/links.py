@@ -39,7 +39,13 @@ class ArrayAttribute:
     def __get__(self, unit: Linked | None, owner: type) -> Self | Array:
         if unit is None:
             return self
-        array = unit.linked(self.name) if unit.is_linked(self.name) else self._own(unit)
+        name, own = self.name, unit.__dict__  # read hundreds of times in a training step
+        if name in own["_links"]:
+            array = unit.linked(name)
+        elif name in own:
+            array = own[name]
+        else:
+            array = own[name] = Array(shallow_pickle=self.result)
         if not isinstance(array, Array):
             raise BadFormatError(f"{self.name} must be linked to an Array, found {type(array).__name__}")
         return array
@@ -50,11 +56,6 @@ class ArrayAttribute:
             vars(unit)[self.name] = value
         else:
             self.__get__(unit, type(unit)).reset(_content(self.name, value))
-
-    def _own(self, unit: Linked) -> Any:
-        if self.name not in vars(unit):
-            vars(unit)[self.name] = Array(shallow_pickle=self.result)
-        return vars(unit)[self.name]
 
 
 def _content(name: str, value: Any) -> NDArray[Any] | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from convgrad.backends.device.buffers import Buffer, Scratch
 from convgrad.backends.device.driver import Driver, OutOfDeviceMemory
-from convgrad.backends.device.plan import Argument, Launch, Plan
+from convgrad.backends.device.plan import Launch, Plan
 from convgrad.backends.device.process import Process
 from convgrad.backends.device.programs import Programs
 from convgrad.errors import ConvgradError
@@ -50,7 +50,7 @@ class Executor:
         if 0 in groups:
             return
         kernel = self.programs.kernel(launch.kernel)
-        arguments = [_resolved(argument, memory) for argument in launch.arguments]
+        arguments = [memory[given] if type(given) is str else given for given in launch.arguments]
         event = self.driver.launch(kernel, groups, launch.items, arguments)
         events = self._events
         if events is not None:
@@ -93,10 +93,6 @@ def _ever_smaller(planner: Planner, budget: int) -> Iterator[Plan]:
         if smaller.scratch_bytes < plan.scratch_bytes:
             plan = smaller
             yield plan
-
-
-def _resolved(argument: Argument, memory: Mapping[str, Any]) -> Any:
-    return memory[argument] if isinstance(argument, str) else argument
 
 
 def no_planner(plan: Plan) -> Planner:
