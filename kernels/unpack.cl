@@ -26,8 +26,14 @@ KERNEL(ITEMS, 1, 1) void unpack(
       for (int ky = 0; ky < taps_y; ky++) {
         int y = top + ky * tap_y;
         GLOBAL const REAL *from = image + y * x_row + (INT64)left * x_column;
-        if (together && y >= 0 && y < x_rows && left >= 0 && left + taps_x <= x_columns) {
-          for (int end = e + taps_x * channels; e < end; e++) to[e] = *from++;
+        if (together) {
+          int first = MIN(MAX(-left, 0), taps_x), last = MAX(first, MIN(x_columns - left, taps_x)), end = e + taps_x * channels;
+          if (y < 0 || y >= x_rows) first = last = taps_x;
+          int inside = e + first * channels, outside = e + last * channels;
+          from -= e;
+          for (; e < inside; e++) to[e] = R(0.0);
+          for (; e < outside; e++) to[e] = from[e];
+          for (; e < end; e++) to[e] = R(0.0);
         } else {
           for (int kx = 0; kx < taps_x; kx++, from += (INT64)tap_x * x_column) {
             int at = left + kx * tap_x, inside = y >= 0 && y < x_rows && at >= 0 && at < x_columns;

@@ -52,6 +52,7 @@ WITH_INTEGERS = (
     Layer("the same convolution transposed", LOPSIDED, 3, transposed=True),
     Layer("steps that leave cells out", STEPS, 2),
     Layer("channels and kernels past a tile", ConvGeometry(2, 5, 17, 19, 2, 1, (0, 0, 1, 0)), 1),
+    Layer("images enough to fill tiles at one place", ConvGeometry(2, 3, 3, 5, 3, 3, (1, 2, 1, 0)), 9),
     Layer("a window of one cell", ConvGeometry(3, 4, 5, 7, 1, 1), 2),
 )
 IN_ORDER = (

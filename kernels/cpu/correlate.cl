@@ -79,7 +79,7 @@ KERNEL(1, 1, 1) void correlate(
       cells[t].inside &= y >= 0 && x >= 0 && y + (taps_y - 1) * tap_y < src_rows && x + (taps_x - 1) * tap_x < src_columns;
       target[t][r] = out_start + n * out_image + j * out_row + (INT64)i * out_column;
       for (int v = 0; v < VECTORS; v++) total[t][r][v] = (VALUE)(0);
-      if (first + t * ROWS + r == count - 1) continue; /* a tile that is not full computes the last cell again */
+      if (first + t * ROWS + r >= count - 1) continue; /* a tile that is not full computes the last cell again */
       if (images_first) {
         if (++n == images) n = 0, i++;
         if (i == columns) i = 0, j++;

@@ -91,9 +91,13 @@ class MergedProducts(Products):
     def pad(self, images: range, role: str) -> Launch:
         """Copy these images of x, with their padding, into memory of this role."""
         g = self.geometry
-        y, x = (Reach(axis.padded, axis.size, 1, -axis.before, 1, 1, 0, 1) for axis in (g.y, g.x))
+        y = Reach(g.y.padded, g.height, 1, -g.y.before, 1, 1, 0, 1)
+        row = Reach(
+            1, g.width, 1, -g.x.before, g.x.padded, 1, 0, 1
+        )  # one column, of as many taps as it has cells
         place = Images("x", images).place(Strides.of(*g.input_shape))
-        return unpack(self.device, ("x", role), place, y, x, len(images), g.channels, 1, g.channels)
+        size = len(images), g.channels, 1, g.x.padded * g.channels
+        return unpack(self.device, ("x", role), place, y, row, *size)
 
     def _read(self) -> list[Correlation]:
         g, [whole] = self.geometry, self.wholes
