@@ -99,7 +99,7 @@ KERNEL(1, 1, 1) void weight_gradient(
   Layout at = {x_image, x_row, d_image, d_row, x_column, x_rows, x_columns, step_y, step_x, d_column, columns};
   VALUE stacks[PARTS][TILES][DEPTH][SIZE], sums[PARTS][TILES][SIZE], inputs_here[POSITIONS][VECTORS];
   REAL errors_here[TILES][POSITIONS][ROWS];
-  int units = 0;
+  int units = 0, single = chunk.band_end - chunk.band == 1; /* a unit of one leaf is that leaf */
 
   d += d_start + (INT64)group * outputs + first;
   x += x_start + (INT64)group * x_width;
@@ -126,10 +126,10 @@ KERNEL(1, 1, 1) void weight_gradient(
         }
       }
       for (int part = 0; part < parts; part++)
-        for (int t = 0; t < tiles; t++) after = push(stacks[part][t], top, band - chunk.band, sums[part][t]);
+        for (int t = 0; t < tiles; t++) after = push(stacks[part][t], top, single ? unit - chunk.unit : band - chunk.band, sums[part][t]);
       top = after;
     }
-    for (int part = 0; part < parts; part++)
+    for (int part = 0; part < parts && !single; part++)
       for (int t = 0; t < tiles; t++) {
         VALUE node[SIZE];
         finish(stacks[part][t], units, top);
