@@ -14,7 +14,7 @@ import pytest
 from convgrad.backends.device import correlation, products, sums
 from convgrad.backends.device.correlation import Reach, Strides
 from convgrad.backends.device.execution import no_planner
-from convgrad.backends.device.leaves import Leaves, chunkings
+from convgrad.backends.device.leaves import chunkings
 from convgrad.backends.device.plan import Plan
 from convgrad.backends.device.products import Finish, Weights
 from tests import operations

@@ -1,8 +1,6 @@
-"""Leaves and chunks: how sums over images and positions are cut, see docs/numerics.md.
+"""Chunks: leaves (convgrad/numerics/leaves.py) that one launch sums up.
 
-A *unit* is one image, cut into *bands* of rows, or several whole images that make one leaf. A *chunk* is a
-power of two of units or, inside of one unit, of bands: a node of the tree, that one launch computes as a
-whole.
+A *chunk* is a power of two of units or, inside of one unit, of bands: a node of the tree.
 """
 
 from __future__ import annotations
@@ -10,44 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-POSITIONS = 256  # of a leaf, at most, unless one row has more
+from convgrad.numerics.leaves import Leaves
+
 CHUNK = 2048  # positions of a chunk, about: fewer cost memory, more are less to share between work-groups
 LARGEST = 2**10  # leaves of a chunk: kernels hold its nodes in a stack
 
 
 MOST_AT_ONCE = 2**16 - 1  # chunks of a launch: the limit of CUDA for groups along y
-
-
-@dataclass(frozen=True)
-class Leaves:
-    """The leaves of a sum over `images` of `rows` x `columns` positions."""
-
-    images: int
-    rows: int
-    columns: int
-
-    @property
-    def leaf_images(self) -> int:
-        """Images of a leaf."""
-        size = self.rows * self.columns
-        return max((n for n in (1, 2, 4, 8, 16) if n * size <= POSITIONS), default=1)
-
-    @property
-    def leaf_rows(self) -> int:
-        """Rows of a leaf."""
-        if self.rows * self.columns <= POSITIONS:
-            return self.rows
-        return max(1, POSITIONS // self.columns)
-
-    @property
-    def units(self) -> int:
-        """Units of all images."""
-        return -(-self.images // self.leaf_images)
-
-    @property
-    def bands(self) -> int:
-        """Bands of a unit."""
-        return -(-self.rows // self.leaf_rows)
 
 
 @dataclass(frozen=True)

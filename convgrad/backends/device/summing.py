@@ -10,10 +10,11 @@ from convgrad.backends.device import sums
 from convgrad.backends.device.correlation import Reach, Strides
 from convgrad.backends.device.driver import CPU
 from convgrad.backends.device.images import Device, Images, unpack
-from convgrad.backends.device.leaves import Chunks, Leaves, chosen
+from convgrad.backends.device.leaves import Chunks, chosen
 from convgrad.backends.device.plan import Launch, Parts
 from convgrad.backends.device.products import Weights
 from convgrad.geometry import ConvGeometry
+from convgrad.numerics.leaves import Leaves
 
 
 @dataclass(frozen=True)
