@@ -152,15 +152,27 @@ class IUpdateOperations(Interface):
         """
 
 
-class IBackend(Interface):
-    """A place to compute: NumPy, an OpenCL device, a CUDA device."""
+class IOperations(Interface):
+    """What computes, in numerics of one kind."""
+
+    conv = Attribute("IConvOperations")
+    pool = Attribute("IPoolOperations")
+    update = Attribute("IUpdateOperations")
+
+
+class IBackend(IOperations):
+    """A place to compute: NumPy, an OpenCL device, a CUDA device. Its own operations are fast."""
 
     name = Attribute("The name that `convgrad.backends.get` takes, such as 'numpy' or 'opencl:0:1'.")
     device = Attribute("The device in words.")
     workspace = Attribute("Bytes of scratch memory that one operation may use; may be set.")
-    conv = Attribute("IConvOperations")
-    pool = Attribute("IPoolOperations")
-    update = Attribute("IUpdateOperations")
+
+    def operations(numerics):
+        """IOperations that compute in these numerics; for "fast" the backend itself.
+
+        Those of "fixed" take float32 alone. Raises BadFormatError for unknown numerics, BackendUnavailable
+        where the device cannot keep fixed ones.
+        """
 
     def supports(dtype):
         """Whether arrays of this NumPy dtype can be computed on."""

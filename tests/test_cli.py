@@ -298,10 +298,6 @@ def test_digits_are_learned(capsys):
         (["train", "mnist", "--data", "x" * 5000], "is not a folder"),
         (["train", "digits", "--resume", "nowhere"], "--resume: 'nowhere' is not a file"),
         (["train", "mnist", "--data", "nowhere"], "--data: 'nowhere' is not a folder"),
-        (
-            ["train", "digits", "--numerics", "fixed"],
-            'convgrad: numerics "fixed" will come with a later version',
-        ),
         (["train", "digits", "--data", "."], "--data is for mnist, not for digits"),
         (["devices", "more"], "unknown argument 'more'"),
     ],

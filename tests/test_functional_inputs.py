@@ -390,7 +390,6 @@ ENTRY_POINTS = tuple(entry_points(CASE))
             "activation must be one of linear, tanh, sigmoid, relu, strict_relu; got 'relu6'",
         ),
         ({"activation": None}, "activation must be one of"),
-        ({"numerics": "fixed"}, 'numerics "fixed" will come with a later version .* has "fast" only'),
         ({"numerics": "loose"}, "numerics must be one of fast, fixed; got 'loose'"),
         ({"algorithm": "winograd"}, "algorithm must be one of im2col; got 'winograd'"),
         ({"algorithm": 3}, "algorithm must be one of im2col; got 3"),

@@ -346,7 +346,6 @@ PLAIN = {"kind": "max", "kernel": (2, 2), "backend": "numpy"}
         ({"padding": (1, 1)}, r"padding must be 4 integers \(left, top, right, bottom\), got \(1, 1\)"),
         ({"padding": (0, 0, -1, 0)}, "padding right must be at least 0, got -1"),
         ({"padding": (2, 0, 0, 0)}, "padding .* leaves a window .* without a cell"),
-        ({"numerics": "fixed"}, 'this one has "fast" only'),
         ({"numerics": "exact"}, "numerics must be one of fast, fixed; got 'exact'"),
         (
             {"backend": "metal"},

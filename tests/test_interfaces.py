@@ -6,15 +6,19 @@ import pytest
 from zope.interface import Interface, implementer
 from zope.interface.verify import verifyObject
 
+from convgrad.backends import verdict
 from convgrad.backends.numpy import activation
+from convgrad.backends.verdict import Verdict
 from convgrad.geometry import POOL_KINDS
 from convgrad.interfaces import (
     ACTIVATIONS,
+    NUMERICS,
     ConvGradients,
     IBackend,
     IBackwardUnit,
     IConvOperations,
     IForwardUnit,
+    IOperations,
     IPoolOperations,
     IUpdateOperations,
 )
@@ -30,8 +34,11 @@ def test_a_backend_is_what_it_says(backend):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_operations_are_what_they_say(backend, family):
-    operations = getattr(backend, family)
+@pytest.mark.parametrize("numerics", NUMERICS)
+def test_operations_are_what_they_say(backend, numerics, family, monkeypatch):
+    monkeypatch.setattr(verdict, "on", lambda _: Verdict({"device": ""}))
+    assert verifyObject(IOperations, backend.operations(numerics))
+    operations = getattr(backend.operations(numerics), family)
     assert verifyObject(FAMILIES[family], operations)
     assert differences(FAMILIES[family], operations) == []
 

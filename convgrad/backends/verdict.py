@@ -49,18 +49,24 @@ def passes(backend: Any) -> bool:
 
     What computes without kernels, as NumPy does, passes.
     """
-    driver = getattr(backend, "driver", None)
-    if driver is None:
+    if getattr(backend, "driver", None) is None:
         return True
-    found = kept(driver.identity, driver.profile.shape)
-    if found is None:
-        _log.warning("checking %s, %s, once, since it is new here", backend.name, backend.device)
-        found = examine(backend.name, driver.identity, driver.profile.shape)
+    found = on(backend)
     if not found.passed:
         _log.warning(
             "%s is passed over, it fails its check (`convgrad check` tries again): %s", backend.name, found
         )
     return found.passed
+
+
+def on(backend: Any) -> Verdict:
+    """The verdict on the device of a backend with kernels, which is checked where none is kept."""
+    identity, shape = backend.driver.identity, backend.driver.profile.shape
+    found = kept(identity, shape)
+    if found is None:
+        _log.warning("checking %s, %s, once, since it is new here", backend.name, backend.device)
+        found = examine(backend.name, identity, shape)
+    return found
 
 
 def kept(identity: str, shape: str) -> Verdict | None:

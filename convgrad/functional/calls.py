@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from convgrad import backends
 from convgrad.errors import BadFormatError
-from convgrad.geometry.checks import addressable, check_numerics, common_dtype, items, option, shown
+from convgrad.geometry.checks import (
+    addressable,
+    check_numerics,
+    check_single,
+    common_dtype,
+    items,
+    option,
+    shown,
+)
 from convgrad.interfaces import ACTIVATIONS, ConvGradients
 from convgrad.memory import DeviceArray
 
@@ -24,13 +32,14 @@ strides) or all device arrays of one backend. Results are of the same kind and d
 argument is ever modified. What does not fit raises BadFormatError before anything is computed.
 
 - backend: a name, a backend object, or None: that of the device arrays, else the default one;
-- numerics: "fast"."""
+- numerics: "fast", or "fixed": the same bits on every backend, float32 alone (docs/numerics.md)."""
 
 KEYWORDS = """- padding: (left, top, right, bottom) cells around the image; sliding, dilation: (x, y) cells;
 - groups: consecutive groups of channels, each seen by its own n_kernels // groups kernels;
 - activation: "linear", "tanh" (1.7159 * tanh(0.6666 * s)), "sigmoid", "relu" (softplus, log(1 + exp(s))) or
   "strict_relu" (max(s, 0)); the gradients of all but the first need `output`, the forward's result;
-- algorithm: the name of a provider, such as "im2col", or None for the first that is suitable."""
+- algorithm: the name of a provider, such as "im2col", or None for the first that is suitable; where numerics
+  are fixed, one that keeps its order, such as "direct"."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -62,6 +71,8 @@ class Call:
         self.dtype = common_dtype({name: array for name, array in given.items() if name != "offset"})
         if not self.backend.supports(self.dtype):
             raise BadFormatError(f"arrays must have a dtype that {self.backend.device} has, got {self.dtype}")
+        check_single(numerics, given)
+        self.operations = self.backend.operations(numerics)
 
     def buffers(self) -> list[Any]:
         """The arrays as the backend's buffers; to be asked for when all checks are done."""

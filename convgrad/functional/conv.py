@@ -50,7 +50,7 @@ def conv_forward(
     geometry = ConvGeometry.of(x, weights, **window)
     geometry.check_bias(bias)
     out = call.empty((x.shape[0], *geometry.output_shape))
-    call.backend.conv.forward(*call.buffers(), out, geometry, activation=activation, algorithm=algorithm)
+    call.operations.conv.forward(*call.buffers(), out, geometry, activation=activation, algorithm=algorithm)
     return call.result(out)
 
 
@@ -79,7 +79,7 @@ def conv_backward(
     _check_errors(geometry, err_output, output, x.shape[0])
     shapes = wanted(need, ConvGradients(x.shape, geometry.weights_shape, (geometry.n_kernels,)))
     options = {"activation": activation, "algorithm": algorithm}
-    return call.gradients(call.backend.conv.backward, shapes, geometry, **options)
+    return call.gradients(call.operations.conv.backward, shapes, geometry, **options)
 
 
 @documented(__doc__, KEYWORDS, COMMON)
@@ -112,7 +112,7 @@ def conv_input_gradient(
     _check_errors(geometry, err_output, output, None)
     shapes = ConvGradients(err_input=(err_output.shape[0], *geometry.input_shape))
     options = {"activation": activation, "algorithm": algorithm}
-    return call.gradients(call.backend.conv.backward, shapes, geometry, **options).err_input
+    return call.gradients(call.operations.conv.backward, shapes, geometry, **options).err_input
 
 
 @documented(__doc__, KEYWORDS, COMMON)
@@ -144,7 +144,7 @@ def conv_weight_gradient(
     _check_errors(geometry, err_output, output, x.shape[0])
     shapes = ConvGradients(weights=geometry.weights_shape)
     options = {"activation": activation, "algorithm": algorithm}
-    return call.gradients(call.backend.conv.backward, shapes, geometry, **options).weights
+    return call.gradients(call.operations.conv.backward, shapes, geometry, **options).weights
 
 
 @documented(COMMON)
@@ -153,7 +153,7 @@ def bias_gradient(err_output: AnyArray, *, backend: Any = None, numerics: str = 
     call = Call(backend, numerics, err_output=err_output)
     rank("err_output", err_output, "(N, H, W, channels)")
     out = call.empty(err_output.shape[3:])
-    call.backend.conv.bias_gradient(*call.buffers(), out, batch=None)
+    call.operations.conv.bias_gradient(*call.buffers(), out, batch=None)
     return call.result(out)
 
 

@@ -54,7 +54,7 @@ def deconv_forward(
     geometry.check_bias(bias)
     out = call.empty((x.shape[0], *geometry.output_shape))
     options = {"activation": activation, "algorithm": algorithm}
-    call.backend.conv.deconv_forward(*call.buffers(), out, geometry.conv, **options)
+    call.operations.conv.deconv_forward(*call.buffers(), out, geometry.conv, **options)
     return call.result(out)
 
 
@@ -91,4 +91,4 @@ def deconv_backward(
         geometry.check_output("output", output, x.shape[0])
     shapes = wanted(need, ConvGradients(x.shape, geometry.conv.weights_shape, (geometry.conv.channels,)))
     options = {"activation": activation, "algorithm": algorithm}
-    return call.gradients(call.backend.conv.deconv_backward, shapes, geometry.conv, **options)
+    return call.gradients(call.operations.conv.deconv_backward, shapes, geometry.conv, **options)

@@ -55,7 +55,7 @@ def pool_forward(
     geometry = PoolGeometry.of(x.shape, kernel, **window, ceil=ceil, count_include_pad=count_include_pad)
     shape = (x.shape[0], *geometry.output_shape)
     out, offset = call.empty(shape), None if kind == "average" else call.empty(shape, np.int64)
-    call.backend.pool.forward(*call.buffers(), out, offset, geometry, kind, batch=None)
+    call.operations.pool.forward(*call.buffers(), out, offset, geometry, kind, batch=None)
     return Pooled(call.result(out), call.result(offset))
 
 
@@ -93,7 +93,7 @@ def pool_backward(
     if offset is not None:
         check_offset(offset, geometry, shape[0])
     out = call.empty(shape)
-    call.backend.pool.backward(*call.buffers(), out, geometry, kind, batch=None)
+    call.operations.pool.backward(*call.buffers(), out, geometry, kind, batch=None)
     return call.result(out)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -102,12 +102,16 @@ def option(name: str, value: Any, allowed: Sequence[str]) -> str:
     return value
 
 
-def check_numerics(numerics: Any) -> None:
-    """Refuse all but "fast", the only numerics there is yet."""
-    if option("numerics", numerics, NUMERICS) == "fixed":
-        raise BadFormatError(
-            'numerics "fixed" will come with a later version of convgrad; this one has "fast" only'
-        )
+def check_numerics(numerics: Any) -> str:
+    """`numerics` when it is one of NUMERICS."""
+    return option("numerics", numerics, NUMERICS)
+
+
+def check_single(numerics: str, arrays: Mapping[str, Shaped | None]) -> None:
+    """Refuse float64 where numerics are fixed; arrays by name, None = not given."""
+    for name, array in arrays.items():
+        if numerics == "fixed" and array is not None and array.dtype == np.float64:
+            raise BadFormatError(f"{name} is float64; fixed numerics is for float32")
 
 
 def shape_of(name: str, array: Shaped, wanted: Sequence[int | None], axes: str) -> None:

@@ -74,7 +74,7 @@ def _parser() -> _Parser:
     add("what", metavar="digits|mnist|FOLDER", help="what to learn")
     add("--data", metavar="DIR", type=_folder, help="folder of MNIST's IDX files, plain or .gz")
     add("--backend", metavar="B", help="numpy, opencl, cuda, a device of them, or auto")
-    numerics = "fast (default); fixed, the same bits everywhere, comes with a later version"
+    numerics = "fast (default), or fixed: the same bits on every backend; slow on numpy"
     add("--numerics", choices=NUMERICS, help=numerics)
     add("--epochs", metavar="E", type=_whole(1), help="epochs in all (default: what suits the net)")
     add("--seed", metavar="S", type=_whole(0, 2**64 - 1), help="of all random numbers (default: 1)")

@@ -40,7 +40,9 @@ def in_words(result: Mapping[str, Any], end: str | None) -> str:
         "validation: {validation_errors} of {validation_samples} wrong after {epochs} "
         f"epoch{'s' * (number != 1)}, {{best_validation_errors}} at best"
     )
-    where = f"{speed:.0f} images/s on " * (speed > 0) + "{backend} ({device}), weights {weights_sha256:.16}"
+    numerics = "fixed numerics, " * (result["numerics"] == "fixed")
+    where = f"{speed:.0f} images/s on " * (speed > 0) + "{backend} ({device}), " + numerics
+    where += "weights {weights_sha256:.16}"
     return "\n".join(filter(None, (end, errors.format_map(result), where.format_map(result))))
 
 

@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from convgrad import backends
 from convgrad.errors import BadFormatError
-from convgrad.geometry.checks import check_numerics, flag, items
+from convgrad.geometry.checks import check_numerics, check_single, flag, items
 from convgrad.interfaces import IUnit
 from convgrad.memory import Array
 from convgrad.units.links import ArrayAttribute, Linked
@@ -69,6 +69,8 @@ class Unit(Linked):
     def __post_init__(self) -> None:
         self.name = self.name or type(self).__name__
         self.backend: Any = None
+        self.operations: Any = None  # what of the backend computes, IOperations
+        self.numerics: str | None = None  # that initialize was told
         self._memories: dict[str, Memory] = {}  # what the last run found, to see what has changed
         self._at_initialize: dict[str, Any] = {}  # the keywords in FIXED
 
@@ -96,21 +98,24 @@ class Unit(Linked):
     def initialize(self, device: Any = None, *, numerics: str = "fast") -> None:
         """Check everything that is linked or assigned, allocate; to be called again when a shape changes.
 
-        device: a backend, its name, or None = the default one. Raises AttributeError for what is missing,
-        BadFormatError for what does not fit.
+        device: a backend, its name, or None = the default one. numerics: "fast" or "fixed". Raises
+        AttributeError for what is missing, BadFormatError for what does not fit, BackendUnavailable for a
+        device that is missing or that cannot keep these numerics.
         """
-        self.backend = None
+        self.backend = self.operations = self.numerics = None
         backend = backends.get(device)
         with self._named():
             check_numerics(numerics)
             self._check_flags()
             self._check_demands()
+            check_single(numerics, self._given())
+            operations = backend.operations(numerics)
             self._setup()
             self._memories.clear()
             self._allocate(backend)
             self._take_arrays(backend)
         self._at_initialize = self._fixed()
-        self.backend = backend
+        self.backend, self.operations, self.numerics = backend, operations, numerics
 
     def run(self) -> None:
         """Compute once, from what the arrays hold now."""
@@ -142,6 +147,12 @@ class Unit(Linked):
                 raise AttributeError(f"{self.name} needs {name}: link or assign it before initialize")
             if isinstance(value, Array) and not value.shape:
                 raise BadFormatError(f"{name} must hold samples along its first axis, got shape ()")
+
+    def _given(self) -> dict[str, Array]:
+        """The arrays that hold something, but for results: these follow the others' dtype."""
+        names = (name for name, attribute in self.array_attributes().items() if not attribute.result)
+        arrays: dict[str, Array] = {name: getattr(self, name) for name in names}
+        return {name: array for name, array in arrays.items() if array.mem is not None}
 
     def _check_flags(self) -> None:
         for keyword in fields(self):
@@ -209,7 +220,8 @@ class Unit(Linked):
 
     def __getstate__(self) -> dict[str, Any]:
         """Links to other units stay, what is linked to anything else becomes the value it has now."""
-        state = vars(self) | {"workflow": None, "backend": None, "_memories": {}}
+        state = vars(self) | {"workflow": None, "_memories": {}}
+        state |= {"backend": None, "operations": None, "numerics": None}
         state["_links"] = {own: link for own, link in self._links.items() if isinstance(link[0], Unit)}
         return state | {own: self.linked(own) for own in self._links.keys() - state["_links"].keys()}
 

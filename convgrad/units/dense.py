@@ -9,6 +9,7 @@ import numpy as np
 
 from convgrad.geometry import ConvGeometry
 from convgrad.geometry.checks import whole
+from convgrad.numerics import elementary
 from convgrad.numerics.softmax import softmax
 from convgrad.units.base import unit
 from convgrad.units.descent import GradientDescentBase
@@ -97,7 +98,7 @@ class All2AllSoftmax(All2All):
         self.max_idx.map_invalidate()
         batch = self._batch()
         outputs, max_idx = self.output.matrix[:batch], self.max_idx.plain
-        softmax(outputs, out=outputs)
+        softmax(outputs, out=outputs, exp=elementary.exp if self.numerics == "fixed" else np.exp)
         max_idx[...] = 0
         max_idx[:batch] = outputs.argmax(axis=1)
 

@@ -92,7 +92,7 @@ class GradientDescentBase(Learner):
         err_input = self.err_input.write_buffer(keep=beta != 0) if self.need_err_input else None
         gradients = {name: getattr(self, f"gradient_{name}") for name in self._learned()}
         wanted = {name: array.write_buffer(keep=False) for name, array in gradients.items()}
-        self.backend.conv.backward(
+        self.operations.conv.backward(
             as_images(self.input.read_buffer(), rows, geometry.input_shape),
             self.weights.read_buffer(),
             as_images(self.err_output.read_buffer(), rows, geometry.output_shape),

@@ -53,7 +53,7 @@ class Pooling(Forward):
         geometry, batch = self.geometry, self._batch()
         source = as_images(self.input.read_buffer(), len(self.input), geometry.input_shape)
         target = self.output.write_buffer(keep=False)
-        self.backend.pool.forward(source, target, self._offset(), geometry, self.KIND, batch=batch)
+        self.operations.pool.forward(source, target, self._offset(), geometry, self.KIND, batch=batch)
 
 
 class _MaxPooling(Pooling):
@@ -121,7 +121,8 @@ class GDPooling(Backward):
         rows, geometry = len(self.input), self.geometry
         errors = as_images(self.err_output.read_buffer(), rows, geometry.output_shape)
         target = as_images(self.err_input.write_buffer(keep=False), rows, geometry.input_shape)
-        self.backend.pool.backward(errors, self._offset(), target, geometry, self.KIND, batch=self._batch())
+        offset, batch = self._offset(), self._batch()
+        self.operations.pool.backward(errors, offset, target, geometry, self.KIND, batch=batch)
 
 
 class GDMaxPooling(GDPooling):

@@ -135,7 +135,7 @@ class Learner(Backward):
         accumulated: Array = getattr(self, f"accumulated_gradient_{parameter}")
         velocity: Array = getattr(self, f"gradient_{parameter}_with_moment")
         return partial(
-            self.backend.update.step,
+            self.operations.update.step,
             getattr(self, parameter).write_buffer(keep=True),
             getattr(self, f"gradient_{parameter}").read_buffer(),
             rule,

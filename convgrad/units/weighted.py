@@ -93,7 +93,7 @@ class WeightedForward(Forward):
 
     def _compute(self) -> None:
         rows, geometry = len(self.input), self.geometry
-        self.backend.conv.forward(
+        self.operations.conv.forward(
             as_images(self.input.read_buffer(), rows, geometry.input_shape),
             self.weights.read_buffer(),
             self.bias.read_buffer() if self.include_bias else None,

@@ -190,9 +190,9 @@ def test_loader_without_train_is_refused():
         StandardWorkflow(LAYERS, served)
 
 
-def test_fixed_numerics_come_later():
-    with pytest.raises(BadFormatError, match=r'^numerics "fixed" will come with a later version'):
-        StandardWorkflow(LAYERS, loader(), numerics="fixed")
+def test_unknown_numerics_are_refused():
+    with pytest.raises(BadFormatError, match=r"^numerics must be one of fast, fixed; got 'exact'"):
+        StandardWorkflow(LAYERS, loader(), numerics="exact")
 
 
 def test_run_before_initialize_is_refused():

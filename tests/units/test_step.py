@@ -178,6 +178,9 @@ class Faulty:
     def __getattr__(self, name):
         return getattr(self._inner, name)
 
+    def operations(self, numerics):
+        return self
+
     def backward(self, *arguments, **keywords):
         self._inner.conv.backward(*arguments, **keywords)
         raise MemoryError("out of device memory")

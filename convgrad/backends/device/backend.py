@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from convgrad.backends.device.buffers import Buffer
 from convgrad.backends.device.conv import DeviceConv
 from convgrad.backends.device.driver import Driver
 from convgrad.backends.device.execution import Executor, Timing
+from convgrad.backends.device.fixed import FixedOperations
 from convgrad.backends.device.pooling import DevicePool
 from convgrad.backends.device.update import DeviceUpdate
 from convgrad.backends.settings import workspace_from_environment
-from convgrad.geometry.checks import DTYPES, whole
+from convgrad.geometry.checks import DTYPES, check_numerics, whole
 from convgrad.interfaces import IBackend
 from convgrad.memory import DeviceArray
 
@@ -33,6 +35,14 @@ class DeviceBackend:
         self.conv = DeviceConv(self)
         self.pool = DevicePool(self)
         self.update = DeviceUpdate(self)
+
+    def operations(self, numerics: str) -> Any:
+        """See IBackend; the first time that fixed is asked for, a device that is new here is checked."""
+        return self if check_numerics(numerics) == "fast" else self._fixed
+
+    @cached_property
+    def _fixed(self) -> FixedOperations:
+        return FixedOperations(self)
 
     @property
     def workspace(self) -> int:

@@ -125,11 +125,15 @@ class DeviceConv:
         algorithm: str | None,
         unpack_size: int | None,
     ) -> Task:
-        algorithm = ALGORITHMS[0] if algorithm is None else option("algorithm", algorithm, ALGORITHMS)
+        algorithm = ALGORITHMS[0] if algorithm is None else self._provider(algorithm)
         rows = len(array)
         images = rows if batch is None else batch
         device = Device(self._backend.driver.profile, array.dtype)
         return Task(device, geometry, adjoint, rows, images, activation, transposed, algorithm, unpack_size)
+
+    def _provider(self, algorithm: str) -> str:
+        """`algorithm` where there is such a one."""
+        return option("algorithm", algorithm, ALGORITHMS)
 
     def _forward(self, task: Task, x: Buffer, weights: Buffer, bias: Buffer | None, out: Buffer) -> None:
         planner = partial(forward_plan, task, bias is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from convgrad.backends.numpy.pooling import NumpyPool
 from convgrad.backends.numpy.threads import Threads
 from convgrad.backends.numpy.update import NumpyUpdate
 from convgrad.backends.settings import workspace_from_environment
-from convgrad.geometry.checks import DTYPES, whole
+from convgrad.geometry.checks import DTYPES, check_numerics, whole
 from convgrad.interfaces import IBackend
 from convgrad.memory import DeviceArray
 
@@ -31,6 +32,16 @@ class NumpyBackend:
         self.conv = NumpyConv(self)
         self.pool = NumpyPool(self)
         self.update = NumpyUpdate(self)
+
+    def operations(self, numerics: str) -> Any:
+        """See IBackend."""
+        return self if check_numerics(numerics) == "fast" else self._fixed
+
+    @cached_property
+    def _fixed(self) -> Any:
+        from convgrad.backends.numpy.fixed import FixedOperations
+
+        return FixedOperations(self)
 
     @property
     def workspace(self) -> int:
