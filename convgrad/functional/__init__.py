@@ -13,10 +13,12 @@ from convgrad.functional.conv import (
 )
 from convgrad.functional.deconv import deconv_backward, deconv_forward
 from convgrad.functional.pooling import Pooled, pool_backward, pool_forward
+from convgrad.functional.ranges import GradientNodes, gradient_nodes, images_together, merge_gradient_nodes
 from convgrad.interfaces import ConvGradients
 
 __all__ = [
     "ConvGradients",
+    "GradientNodes",
     "Pooled",
     "bias_gradient",
     "conv_backward",
@@ -25,6 +27,9 @@ __all__ = [
     "conv_weight_gradient",
     "deconv_backward",
     "deconv_forward",
+    "gradient_nodes",
+    "images_together",
+    "merge_gradient_nodes",
     "pool_backward",
     "pool_forward",
 ]
