@@ -238,9 +238,10 @@ def test_resume_from_a_folder_names_the_file_in_it(capsys, tmp_path):
     assert f"is not a file; name {tmp_path / 'last.safetensors'};" in err
 
 
-def test_help_does_not_offer_what_comes_later(capsys):
+def test_help_tells_of_both_numerics(capsys):
     _, out, _ = run(capsys, "train", "--help")
-    assert "fixed, the same bits everywhere, comes with a later version" in " ".join(" ".join(out).split())
+    told = " ".join(" ".join(out).split())
+    assert "fast (default), or fixed: the same bits on every backend; slow on numpy" in told
 
 
 def test_training_is_loaded_for_train_alone():

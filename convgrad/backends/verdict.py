@@ -1,5 +1,7 @@
 """Whether a device computes right: found out once by its check, in a process of its own, and then kept.
 
+Both `auto` and fixed numerics ask for it.
+
 The check itself is `convgrad.checking`, which lies above backends: it is started by name. Its verdict is kept
 in the user's cache folder per device, driver and shape of kernels, until anything of convgrad that decides
 what is computed has changed.
@@ -139,7 +141,7 @@ def _file(identity: str, shape: str) -> Path:
 def _texts() -> str:
     """Digest of the version, the backends, the kernels, what they build on and the check itself."""
     package = Path(__file__).parents[1]
-    folders = "*.py", "backends/**/*.py", "geometry/*.py", "checking/*.py"
+    folders = "*.py", "backends/**/*.py", "geometry/*.py", "numerics/*.py", "checking/*.py"
     sources = [path for folder in folders for path in package.glob(folder)]
     kernels = [path for path in kernels_folder().rglob("*") if path.suffix in (".h", ".cl")]
     digest = hashlib.sha256()

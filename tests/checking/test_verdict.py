@@ -120,7 +120,11 @@ def test_a_verdict_is_kept_until_something_changes(found, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "file", ["kernels/lib/tree.h", "convgrad/backends/device/plan.py", "convgrad/__init__.py"]
+    "file",
+    [
+        *("kernels/lib/tree.h", "convgrad/backends/device/plan.py", "convgrad/numerics/leaves.py"),
+        "convgrad/__init__.py",
+    ],
 )
 def test_what_changes_a_verdict(monkeypatch, tmp_path, file):
     """Kernels, plans and the version are part of what is checked."""
