@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,7 @@ from tests.reference import activation as oracle
 DTYPES = (np.float32, np.float64)
 LANES = (1, 4, 8, 16)
 ITEMS = 64
+BLOCK = 2**20  # values at once, of all float32
 ULP = {"exp": 1, "expm1": 2, "tanh": 2, "sigmoid": 2, "softplus": 2}
 EXACT = {
     "exp": np.exp,
@@ -112,6 +115,35 @@ def test_within_the_promised_distance_of_the_exact_value(functions, name):
     distance = ulps(found[numbers], exact[numbers])
     worst = np.argmax(np.nan_to_num(distance, nan=np.inf))
     assert distance[worst] <= ULP[name], (x[numbers][worst], found[numbers][worst], distance[worst])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ULP)
+def test_every_float_is_within_the_promised_distance(functions, device_backend, name):
+    """All 2**32, which takes many minutes a function. To see the distances:
+
+    .venv/bin/python -m pytest tests/backends/test_device_elementary.py -m slow -s --backend opencl-cpu
+    """
+    worst, where, off = 0.0, np.float32(0), 0
+    for start in range(0, 2**32, BLOCK):
+        x = np.arange(start, start + BLOCK, dtype=np.uint32).view(np.float32)
+        found = functions(f"{name}_of(x[i])", x, 16)
+        with np.errstate(all="ignore"):
+            exact = EXACT[name](x.astype(np.float64))
+            differ = found != exact.astype(np.float32)  # NaN too
+        differ &= ~(np.isnan(found) & np.isnan(x))
+        if not differ.any():
+            continue
+        off += np.count_nonzero(differ)
+        distance = np.nan_to_num(ulps(found[differ], exact[differ]), nan=np.inf)
+        at = np.argmax(distance)
+        if distance[at] > worst:
+            worst, where = distance[at], x[differ][at]
+    sys.stdout.write(
+        f"\n{device_backend.name}: {name} at most {worst:.4f} ulp off, at {where!r}; "
+        f"{off / 2**32:.2%} are not the nearest float32\n"
+    )
+    assert worst <= ULP[name]
 
 
 @pytest.mark.parametrize("name", ULP)
