@@ -17,6 +17,7 @@ from convgrad.backends.device.execution import no_planner
 from convgrad.backends.device.leaves import chunkings
 from convgrad.backends.device.plan import Plan
 from convgrad.backends.device.products import Finish, Weights
+from convgrad.numerics.leaves import Leaves
 from tests import operations
 from tests.cases import ConvCase, generator, integers, random_conv_cases
 from tests.reference import conv as loops
