@@ -48,10 +48,11 @@ class DeviceArray:
 class Array:
     """A host array `mem` and its copy on the device that units run on.
 
-    Before the host touches `mem` it maps: `map_read` to read, `map_write` to read and change,
-    `map_invalidate` to overwrite all of it; `unmap` hands the content back to the device. Operations take
-    `read_buffer` and `write_buffer`, which unmap by themselves. On NumPy both copies are one memory and
-    all of this costs nothing.
+    Reading `mem` brings the newest content. Before the host changes it, it maps: `map_write` to change some,
+    `map_invalidate` to overwrite all; until then what `mem` gives is read-only where the device has a copy
+    that would not see the change. `unmap` hands the content back to the device. Operations take `read_buffer`
+    and `write_buffer`, which unmap by themselves. On NumPy both copies are one memory and all of this costs
+    nothing. `host` is the host's memory as it is, newest or not.
 
     Truthy when there is content. `max_supposed` is the largest magnitude that the array's producer can give;
     consumers scale their initial weights by it. With `shallow_pickle` only shape and dtype are pickled and
@@ -68,14 +69,28 @@ class Array:
         """Take `mem` as the content, without copying; the device copy is dropped."""
         if mem is not None and not isinstance(mem, np.ndarray):
             raise BadFormatError(f"mem must be a numpy.ndarray or None, got {type(mem).__name__}")
-        self.mem = mem
+        self.host = mem
         self._device: Any = None
         self._host_current = True
         self._device_current = False
 
+    @property
+    def mem(self) -> NDArray[Any] | None:
+        """The content, brought to the host if the device has a newer one; None when empty."""
+        self.map_read()
+        if self.host is None or not self._device_current or self._shared:
+            return self.host
+        view = self.host.view()
+        view.flags.writeable = False  # the device would not see what is written
+        return view
+
+    @mem.setter
+    def mem(self, mem: NDArray[Any] | None) -> None:
+        self.reset(mem)
+
     def allocate(self, shape: tuple[int, ...], dtype: DTypeLike) -> None:
         """Have content of this shape and dtype: what is there if it fits, else zeros."""
-        if self.mem is None or self.mem.shape != tuple(shape) or self.mem.dtype != np.dtype(dtype):
+        if self.host is None or self.host.shape != tuple(shape) or self.host.dtype != np.dtype(dtype):
             self.reset(np.zeros(shape, dtype))
 
     def initialize(self, backend: Any) -> None:
@@ -86,25 +101,25 @@ class Array:
             self._backend = backend
 
     def map_read(self) -> None:
-        """Make `mem` current, to read it."""
+        """Make the host's memory current, to read it."""
         if not self._host_current:
-            self._backend.download(self._device, self.mem)
+            self._backend.download(self._device, self.host)
             self._host_current = True
 
     def map_write(self) -> None:
-        """Make `mem` current, to read and change it."""
+        """Make the host's memory current and `mem` writable, to change some of it."""
         self.map_read()
         self._device_current = self._shared
 
     def map_invalidate(self) -> None:
-        """Make `mem` the owner without bringing the content, to overwrite all of it."""
+        """Make `mem` writable without bringing the content, to overwrite all of it."""
         self._host_current = True
         self._device_current = self._shared
 
     def unmap(self) -> None:
         """Make the device copy current."""
-        if self._backend is not None and self.mem is not None and not self._device_current:
-            self._device = self._backend.upload(self.mem, self._device)
+        if self._backend is not None and self.host is not None and not self._device_current:
+            self._device = self._backend.upload(self.host, self._device)
             self._device_current = True
 
     def read_buffer(self) -> Any:
@@ -122,12 +137,16 @@ class Array:
 
     @property
     def _shared(self) -> bool:
-        return self._device is not None and self._device is self.mem
+        return self._device is not None and self._device is self.host
+
+    def _current(self) -> NDArray[Any]:
+        mem = self.mem
+        return self._content() if mem is None else mem
 
     def _content(self) -> NDArray[Any]:
-        if self.mem is None:
+        if self.host is None:
             raise BadFormatError("the Array is empty")
-        return self.mem
+        return self.host
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -142,7 +161,7 @@ class Array:
     @property
     def size(self) -> int:
         """Number of elements; 0 when empty."""
-        return 0 if self.mem is None else self.mem.size
+        return 0 if self.host is None else self.host.size
 
     @property
     def sample_size(self) -> int:
@@ -152,12 +171,12 @@ class Array:
     @property
     def plain(self) -> NDArray[Any]:
         """`mem` as one axis."""
-        return self._content().reshape(-1)
+        return self._current().reshape(-1)
 
     @property
     def matrix(self) -> NDArray[Any]:
         """`mem` as (samples, sample_size)."""
-        return self._content().reshape(self.shape[0], self.sample_size)
+        return self._current().reshape(self.shape[0], self.sample_size)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """What `numpy.asarray(array)` gives: `mem`, made current."""
@@ -165,19 +184,19 @@ class Array:
         return np.array(self._content(), dtype, copy=copy)
 
     def __len__(self) -> int:
-        return 0 if self.mem is None else len(self.mem)
+        return 0 if self.host is None else len(self.host)
 
     def __bool__(self) -> bool:
         return self.size > 0
 
     def __repr__(self) -> str:
-        return "Array()" if self.mem is None else f"Array({self.shape}, {self.dtype})"
+        return "Array()" if self.host is None else f"Array({self.shape}, {self.dtype})"
 
     def __getstate__(self) -> dict[str, Any]:
         self.map_read()
-        shallow = self.shallow_pickle and self.mem is not None
+        shallow = self.shallow_pickle and self.host is not None
         return {
-            "mem": (self.shape, self.dtype) if shallow else self.mem,
+            "mem": (self.shape, self.dtype) if shallow else self.host,
             "shallow_pickle": self.shallow_pickle,
             "max_supposed": self.max_supposed,
         }

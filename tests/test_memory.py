@@ -238,3 +238,40 @@ def test_numpy_reads_what_the_device_holds():
     array.initialize(device)
     array.write_buffer(keep=False).content[...] = [4, 5, 6]
     assert np.asarray(array).tolist() == [4, 5, 6]
+
+
+def test_reading_brings_what_the_device_has_newer(array, device):
+    array.write_buffer(keep=True).content += 1
+    np.testing.assert_array_equal(array.mem, np.arange(1.0, 7).reshape(2, 3))
+    np.testing.assert_array_equal(array.plain, np.arange(1.0, 7))
+    np.testing.assert_array_equal(array.matrix, np.arange(1.0, 7).reshape(2, 3))
+    assert device.crossings == ["upload", "download"]
+
+
+def test_what_the_device_would_not_see_cannot_be_written(array):
+    array.mem[0, 0] = 7  # the device has no copy yet
+    array.read_buffer()
+    with pytest.raises(ValueError, match="read-only"):
+        array.mem[0, 0] = 8
+    assert array.host.flags.writeable
+    array.map_write()
+    array.mem[0, 0] = 8
+    assert array.read_buffer().content[0, 0] == 8
+    array.map_invalidate()
+    array.mem[...] = 9
+    assert (array.read_buffer().content == 9).all()
+
+
+def test_assigning_content_drops_the_copy_of_the_device(array):
+    array.read_buffer()
+    array.mem = np.ones(3)
+    assert array.shape == (3,)
+    assert (array.read_buffer().content == 1).all()
+
+
+def test_on_numpy_content_is_always_the_array_itself():
+    content = np.arange(3.0)
+    array = Array(content)
+    array.initialize(NumpyBackend())
+    array.write_buffer(keep=False)
+    assert array.mem is content

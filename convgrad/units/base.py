@@ -93,7 +93,7 @@ class Unit(Linked):
         """
         kept = [name for name, attribute in self.array_attributes().items() if attribute.persistent]
         own: dict[str, Array] = {name: getattr(self, name) for name in kept if not self.is_linked(name)}
-        return {name: array for name, array in own.items() if array.mem is not None}
+        return {name: array for name, array in own.items() if array.host is not None}
 
     def initialize(self, device: Any = None, *, numerics: str = "fast") -> None:
         """Check everything that is linked or assigned, allocate; to be called again when a shape changes.
@@ -143,7 +143,7 @@ class Unit(Linked):
     def _check_demands(self) -> None:
         for name in self._demands():
             value = getattr(self, name)
-            if value is None or (isinstance(value, Array) and value.mem is None):
+            if value is None or (isinstance(value, Array) and value.host is None):
                 raise AttributeError(f"{self.name} needs {name}: link or assign it before initialize")
             if isinstance(value, Array) and not value.shape:
                 raise BadFormatError(f"{name} must hold samples along its first axis, got shape ()")
@@ -152,7 +152,7 @@ class Unit(Linked):
         """The arrays that hold something, but for results: these follow the others' dtype."""
         names = (name for name, attribute in self.array_attributes().items() if not attribute.result)
         arrays: dict[str, Array] = {name: getattr(self, name) for name in names}
-        return {name: array for name, array in arrays.items() if array.mem is not None}
+        return {name: array for name, array in arrays.items() if array.host is not None}
 
     def _check_flags(self) -> None:
         for keyword in fields(self):
@@ -175,9 +175,9 @@ class Unit(Linked):
     def _take(self, backend: Any, name: str) -> None:
         """Bring an array to `backend`; memory that is new is checked first."""
         array: Array = getattr(self, name)
-        if array.mem is not self._memories.get(name):
-            self._check_memory(backend, name, array.mem)
-            self._memories[name] = array.mem
+        if array.host is not self._memories.get(name):
+            self._check_memory(backend, name, array.host)
+            self._memories[name] = array.host
         array.initialize(backend)
 
     def _check_memory(self, backend: Any, name: str, memory: Memory) -> None:
@@ -196,17 +196,17 @@ class Unit(Linked):
             raise BadFormatError(f"{name} must be C-contiguous and writable")
         for other in attributes.keys() - {name}:
             one_is_written = attributes[name].written or attributes[other].written
-            if one_is_written and _overlap(getattr(self, other).mem, memory):
+            if one_is_written and _overlap(getattr(self, other).host, memory):
                 raise BadFormatError(f"{name} must not share memory with {other}")
 
     def _ready(self, backend: Any, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> None:
         """Have memory of this format for results in the Array of attribute `name`."""
         array: Array = getattr(self, name)
-        if array.mem is not None and array.mem is self._memories.get(name):
+        if array.host is not None and array.host is self._memories.get(name):
             return  # nothing has changed since initialize
         wanted = f"{np.dtype(dtype)} {shape}"
-        if self.array_attributes()[name].persistent and _format(array.mem) not in (None, wanted):
-            raise BadFormatError(f"{name} must be {wanted}, got {_format(array.mem)}")
+        if self.array_attributes()[name].persistent and _format(array.host) not in (None, wanted):
+            raise BadFormatError(f"{name} must be {wanted}, got {_format(array.host)}")
         array.allocate(shape, dtype)
         self._take(backend, name)
 

@@ -87,7 +87,7 @@ class EvaluatorSoftmax(Evaluator):
         common_dtype({"output": self.output})
         for name in ("labels", "max_idx"):
             array = getattr(self, name)
-            if array.mem is not None:
+            if array.host is not None:
                 shape_of(name, array, (len(self.output),), "(N,)")
                 _check_integers(name, array.dtype)
 
@@ -120,7 +120,7 @@ class EvaluatorSoftmax(Evaluator):
         return numbers.astype(np.int64)
 
     def _found(self, outputs: NDArray[Any]) -> NDArray[Any]:
-        if self.max_idx.mem is None:
+        if self.max_idx.host is None:
             return np.asarray(outputs.argmax(axis=1))
         found = self._classes("max_idx", *outputs.shape)
         if found.min(initial=0) < 0:

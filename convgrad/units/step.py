@@ -101,7 +101,7 @@ class Learner(Backward):
                 self._check_writable(parameter)
 
     def _check_writable(self, name: str) -> None:
-        memory = getattr(self, name).mem
+        memory = getattr(self, name).host
         if memory is not None and not memory.flags.writeable:
             raise BadFormatError(f"{name} must be writable: the step changes it in place")
 
@@ -111,7 +111,7 @@ class Learner(Backward):
         if self.accumulate_gradient:
             yield f"accumulated_gradient_{parameter}"
         velocity = f"gradient_{parameter}_with_moment"
-        if self._own(parameter, "gradient_moment") != 0 or getattr(self, velocity).mem is not None:
+        if self._own(parameter, "gradient_moment") != 0 or getattr(self, velocity).host is not None:
             yield velocity
 
     def _own(self, parameter: str, name: str) -> Any:
@@ -140,6 +140,6 @@ class Learner(Backward):
             getattr(self, f"gradient_{parameter}").read_buffer(),
             rule,
             accumulator=accumulated.write_buffer(keep=True) if self.accumulate_gradient else None,
-            velocity=velocity.write_buffer(keep=True) if velocity.mem is not None else None,
+            velocity=velocity.write_buffer(keep=True) if velocity.host is not None else None,
             weights_transposed=self.weights_transposed and parameter == "weights",
         )

@@ -78,10 +78,10 @@ class WeightedForward(Forward):
     def _fill(self) -> None:
         rand, shape = generator(self.rand), (self.geometry.n_kernels, self.geometry.taps)
         stddev = self._default_stddev() if self.weights_stddev is None else self.weights_stddev
-        if self.weights.mem is None:
+        if self.weights.host is None:
             values = filled("weights", self.weights_filling, shape, stddev, rand)
             self.weights.reset(self._as_input(values.T if self.weights_transposed else values))
-        if self.bias.mem is None and self.include_bias:
+        if self.bias.host is None and self.include_bias:
             bias_stddev = stddev if self.bias_stddev is None else self.bias_stddev
             self.bias.reset(self._as_input(filled("bias", self.bias_filling, shape[:1], bias_stddev, rand)))
 

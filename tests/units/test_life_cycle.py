@@ -31,11 +31,11 @@ def test_a_failed_initialize_leaves_a_unit_that_does_not_run(backend):
 def test_weights_are_kept_over_initialize(backend, rng):
     weights = rng.standard_normal((2, 6))
     conv = ran(Conv(**KEYWORDS), backend, input=rng.standard_normal((1, 3, 4, 1)), weights=weights)
-    assert conv.weights.mem is weights
+    assert conv.weights.host is weights
     bias = host(conv.bias)
     conv.input = rng.standard_normal((5, 6, 7, 1))
     conv.initialize(backend)
-    assert conv.weights.mem is weights
+    assert conv.weights.host is weights
     np.testing.assert_array_equal(host(conv.bias), bias)
 
 
