@@ -37,13 +37,13 @@ def drawn(name, rng):
 @pytest.mark.parametrize("cuts", [(), (1,), (1, 2), (3,), (1, 2, 3)], ids=str)
 def test_merged_ranges_have_the_bits_of_the_whole(backend, layer, cuts, rng):
     x, weights, d, y, window = drawn(layer, rng)
-    step = images_together(weights, x, **window)
+    step = images_together(x, weights, **window)
     ends = [0, *(cut * step for cut in cuts if cut * step < len(x)), len(x)]
     options = {"activation": "tanh", "backend": backend, **window}
     ranges = [
         gradient_nodes(x[a:b], weights, d[a:b], output=y[a:b], first=a, **options) for a, b in pairwise(ends)
     ]
-    found = merge_gradient_nodes(*ranges)
+    found = merge_gradient_nodes(ranges)
     whole = conv_backward(x, weights, d, output=y, numerics="fixed", **options)
     assert found.weights.tobytes() == whole.weights.tobytes()
     assert found.bias.tobytes() == whole.bias.tobytes()
@@ -68,9 +68,9 @@ def test_a_missing_range_is_told(rng):
         for a, b in ((0, 2), (3, 11))
     ]
     with pytest.raises(ValueError, match="leaf 2 must come next, got 3"):
-        merge_gradient_nodes(*ranges)
+        merge_gradient_nodes(ranges)
     with pytest.raises(ValueError, match="ranges must hold"):
-        merge_gradient_nodes()
+        merge_gradient_nodes([])
 
 
 @pytest.mark.parametrize("count", [*range(1, 20), 31, 32, 33, 100])
