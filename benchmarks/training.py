@@ -100,6 +100,8 @@ def table(backend, name, rounds, batch):
     calls = {backend: on(backend, net, shape), "numpy": on("numpy", net, shape)}
     if find_spec("torch"):
         calls |= {f"PyTorch {layout}": in_torch(layout, net, shape) for layout in LAYOUTS}
+    else:
+        yield "PyTorch is not installed: it is left out"
     taken = interleaved(calls, rounds)
     yield f"{name}, minibatches of {net.minibatch_size}; {backends.get(backend).device}"
     yield f"{'':<14}{'ms':>8}{'images/s':>10}{'time of ' + backend + ' over it':>28}"

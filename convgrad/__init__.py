@@ -1,4 +1,4 @@
-"""convgrad: layers with explicit gradients, as units, on NumPy, OpenCL and CUDA.
+"""convgrad: layers with explicit gradients, as units, on NumPy and OpenCL.
 
 Public names are loaded at first use, so that importing the package is fast and touches no device.
 """

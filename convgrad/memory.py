@@ -41,6 +41,12 @@ class DeviceArray:
         self.backend.download(self.buffer, host)
         return host
 
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """What `numpy.asarray(array)` gives: `get()`."""
+        if copy is False:
+            raise ValueError("an array on a device cannot be an ndarray without a copy")
+        return self.get().astype(dtype or self.dtype, copy=False)
+
     def __repr__(self) -> str:
         return f"DeviceArray({self.shape}, {self.dtype}, on {self.backend.name})"
 

@@ -275,3 +275,9 @@ def test_on_numpy_content_is_always_the_array_itself():
     array.initialize(NumpyBackend())
     array.write_buffer(keep=False)
     assert array.mem is content
+
+
+def test_an_array_on_a_device_becomes_an_ndarray(device):
+    on_device = DeviceArray(device, Buffer(np.arange(3.0)))
+    np.testing.assert_array_equal(np.asarray(on_device), [0, 1, 2])
+    assert np.asarray(on_device, np.float32).dtype == np.float32

@@ -97,12 +97,22 @@ class _Plan:
 
     def _keywords(self, arrow: str, owner: type[Forward | Backward]) -> dict[str, Any]:
         shared = {key: value for key, value in self._shared().items() if key in owner.keywords()}
-        given = shared | keywords(f"{arrow!r} of layer {self.name!r}", self._layer.get(arrow, {}))
+        own = keywords(f"{arrow!r} of layer {self.name!r}", self._layer.get(arrow, {}))
+        self._check_own(arrow, own, owner)
+        given = shared | own
         if missing := [key for key in _required(owner) if key not in given]:
             raise TypeError(
                 f"layer {self.name!r} must have {' and '.join(missing)}, keywords of {owner.__name__}"
             )
         return given
+
+    def _check_own(self, arrow: str, own: Mapping[str, Any], owner: type[Forward | Backward]) -> None:
+        """Refuse what is no keyword of `owner`, before what is missing is looked for."""
+        other = {"->": "<-", "<-": "->"}[arrow]
+        of_other = {"->": self.backward_class, "<-": self.forward_class}[arrow].keywords()
+        for name in own.keys() - owner.keywords():
+            error = unknown_keyword(f"{owner.__name__} of layer {self.name!r}", name, owner.keywords())
+            raise TypeError(f"{error}; it belongs in {other!r}") if name in of_other else error
 
 
 def _required(owner: type[Forward | Backward]) -> list[str]:

@@ -47,6 +47,8 @@ def write(path: Path, tensors: Mapping[str, NDArray[Any]], state: Mapping[str, A
 
 def read(path: Path) -> Snapshot:
     """The snapshot in `path`; raises SnapshotError unless it is whole and as it was written."""
+    if path.is_dir():
+        raise SnapshotError(f"{path} is a folder; a snapshot is a file in it, such as last.safetensors")
     try:
         with safe_open(path, framework="numpy") as file:
             state = _state(file.metadata() or {})

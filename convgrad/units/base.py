@@ -19,7 +19,7 @@ from convgrad.errors import BadFormatError
 from convgrad.geometry.checks import check_numerics, check_single, flag, items
 from convgrad.interfaces import IUnit
 from convgrad.memory import Array
-from convgrad.units.links import ArrayAttribute, Linked
+from convgrad.units.links import ArrayAttribute, Linked, name_of
 
 _Unit = TypeVar("_Unit")
 Memory = NDArray[Any] | None
@@ -37,9 +37,10 @@ def unit(cls: type[_Unit]) -> type[_Unit]:
 
 
 def unknown_keyword(owner: str, name: str, known: Iterable[str]) -> TypeError:
-    """The error for a keyword that `owner` does not have; names the nearest that it has."""
-    [nearest] = difflib.get_close_matches(name, sorted(known), 1, cutoff=0.0)
-    return TypeError(f"{owner} has no keyword {name!r}; the nearest is {nearest!r}")
+    """The error for a keyword that `owner` does not have; names the nearest that it has, or all."""
+    near, names = difflib.get_close_matches(name, known, 1), ", ".join(sorted(known))
+    hint = f"the nearest is {near[0]!r}" if near else f"it has {names}"
+    return TypeError(f"{owner} has no keyword {name!r}; {hint}")
 
 
 @implementer(IUnit)
@@ -144,7 +145,7 @@ class Unit(Linked):
         for name in self._demands():
             value = getattr(self, name)
             if value is None or (isinstance(value, Array) and value.host is None):
-                raise AttributeError(f"{self.name} needs {name}: link or assign it before initialize")
+                raise AttributeError(f"{self.name} needs {name}: {self._way_to(name)} before initialize")
             if isinstance(value, Array) and not value.shape:
                 raise BadFormatError(f"{name} must hold samples along its first axis, got shape ()")
 
@@ -153,6 +154,10 @@ class Unit(Linked):
         names = (name for name, attribute in self.array_attributes().items() if not attribute.result)
         arrays: dict[str, Array] = {name: getattr(self, name) for name in names}
         return {name: array for name, array in arrays.items() if array.host is not None}
+
+    def _way_to(self, name: str) -> str:
+        link = self.link_of(name)
+        return f"initialize {name_of(link[0])}, which it is linked to," if link else "link or assign it"
 
     def _check_flags(self) -> None:
         for keyword in fields(self):

@@ -87,7 +87,7 @@ class DeviceBackend:
             np.copyto(host, straight)
 
     def array(self, host: NDArray[Any]) -> DeviceArray:
-        """See IBackend."""
+        """A copy of an ndarray for the functions of convgrad.functional; `get()` brings it back."""
         return DeviceArray(self, self.upload(host))
 
     def synchronize(self) -> None:

@@ -69,7 +69,7 @@ class NumpyBackend:
         np.copyto(host, buffer)
 
     def array(self, host: NDArray[Any]) -> DeviceArray:
-        """See IBackend."""
+        """A copy of an ndarray for the functions of convgrad.functional; `get()` brings it back."""
         return DeviceArray(self, np.array(host, order="C"))
 
     def synchronize(self) -> None:
