@@ -39,11 +39,17 @@ def numpy():
 
 
 def drawn(random, seed, *shapes):
-    """Normal numbers; in turns plain, of many magnitudes, and so small that products are subnormal."""
+    """Normal numbers plain, of many magnitudes, or so small that products are subnormal; or near ties.
+
+    The last are sums next to halfway between two float32, nearer than float64 tells.
+    """
+    if seed % 4 == 3:
+        sizes = (random.choice([-1, 1, -(2.0**-12), 2.0**-12], shape) for shape in shapes)
+        return [(a * (1 + random.integers(-1, 2, a.shape) * 2.0**-23)).astype(np.float32) for a in sizes]
     arrays = [random.standard_normal(shape) for shape in shapes]
-    if seed % 3 == 1:
+    if seed % 4 == 1:
         arrays = [a * 2.0 ** random.integers(-12, 13, a.shape) for a in arrays]
-    if seed % 3 == 2:
+    if seed % 4 == 2:
         arrays = [a * 2.0 ** random.integers(-74, -60, a.shape) for a in arrays]
     return [a.astype(np.float32) for a in arrays]
 
