@@ -68,9 +68,14 @@ def test_the_wheel_holds_every_kernel_file(wheel):
     assert {f"convgrad/_kernels/{path}" for path in files} <= set(ZipFile(wheel).namelist())
 
 
-def test_the_wheel_holds_every_module(wheel):
-    sources = {str(path.relative_to(ROOT)) for path in (ROOT / "convgrad").rglob("*.py")}
-    assert sources <= set(ZipFile(wheel).namelist())
+def test_the_wheel_holds_every_module_and_table(wheel):
+    files = {
+        str(path.relative_to(ROOT))
+        for end in ("py", "json")
+        for path in (ROOT / "convgrad").rglob(f"*.{end}")
+    }
+    assert "convgrad/checking/digests.json" in files
+    assert files <= set(ZipFile(wheel).namelist())
 
 
 def test_a_package_installed_from_the_wheel_finds_its_kernels(installed, tmp_path):

@@ -141,7 +141,7 @@ def _file(identity: str, shape: str) -> Path:
 def _texts() -> str:
     """Digest of the version, the backends, the kernels, what they build on and the check itself."""
     package = Path(__file__).parents[1]
-    folders = "*.py", "backends/**/*.py", "geometry/*.py", "numerics/*.py", "checking/*.py"
+    folders = "*.py", "backends/**/*.py", "geometry/*.py", "numerics/*.py", "checking/*.py", "checking/*.json"
     sources = [path for folder in folders for path in package.glob(folder)]
     kernels = [path for path in kernels_folder().rglob("*") if path.suffix in (".h", ".cl")]
     digest = hashlib.sha256()

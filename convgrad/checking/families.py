@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from convgrad.checking import activations, convolution, pooling, probe, update
+from convgrad.checking import activations, convolution, digests, pooling, probe, update
 from convgrad.checking.cases import Case
 
-FAMILIES = ("device", *convolution.FAMILIES, "activation", "pool", "update")
+FAMILIES = ("device", *convolution.FAMILIES, "activation", "pool", "update", digests.FAMILY)
 
 
 def cases() -> list[Case]:
     """Every case."""
-    modules = (probe, convolution, activations, pooling, update)
+    modules = (probe, convolution, activations, pooling, update, digests)
     return list(chain.from_iterable(module.cases() for module in modules))
 
 
@@ -32,5 +32,12 @@ def verdicts(backend: Any) -> Iterator[tuple[str, str | None]]:
     for family, some in suiting(backend).items():
         yield family, None
         complaints = [complaint for case in some if (complaint := case.complaint(backend))]
-        more = f" (and {len(complaints) - 1} more)" if complaints[1:] else ""
-        yield family, complaints[0] + more if complaints else ""
+        yield family, _told(family, complaints)
+
+
+def _told(family: str, complaints: list[str]) -> str:
+    """The first complaint, and how many more there are; of digests, which tell little else, every title."""
+    if family == digests.FAMILY:
+        return "; ".join(complaints)
+    more = f" (and {len(complaints) - 1} more)" if complaints[1:] else ""
+    return complaints[0] + more if complaints else ""

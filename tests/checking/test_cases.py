@@ -165,10 +165,9 @@ def forgotten():
 
 @pytest.mark.usefixtures("forgotten")
 def test_another_order_is_found(device_backend, monkeypatch):
-    """By the cases of real numbers alone."""
+    """By the cases of real numbers alone, and by digests."""
     monkeypatch.setattr(correlation, "SEGMENT", 128)
-    told = complaints(device_backend, "forward")
-    assert {text.partition(":")[0] for text in told} == {
-        "384 channels, each tap in segments",
-        "64 taps of 5 channels",
-    }
+    channels = {"384 channels, each tap in segments", "64 taps of 5 channels"}
+    kernels = {"384 kernels, each tap in segments", "64 taps of 5 kernels"}
+    for family, titles in (("forward", channels), ("fixed", channels | kernels)):
+        assert {text.partition(":")[0] for text in complaints(device_backend, family)} == titles

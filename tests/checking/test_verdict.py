@@ -123,7 +123,7 @@ def test_a_verdict_is_kept_until_something_changes(found, monkeypatch):
     "file",
     [
         *("kernels/lib/tree.h", "convgrad/backends/device/plan.py", "convgrad/numerics/leaves.py"),
-        "convgrad/__init__.py",
+        *("convgrad/checking/digests.json", "convgrad/__init__.py"),
     ],
 )
 def test_what_changes_a_verdict(monkeypatch, tmp_path, file):
