@@ -315,6 +315,14 @@ def test_wrong_usage_is_told_in_one_line(arguments, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_where_the_output_cannot_go_is_told_before_anything_is_measured(monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "bench", lambda *_: pytest.fail("it was measured"))
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "file" / "result.json"):
+        with pytest.raises(BadFormatError, match=f"--output {path} cannot be written"):
+            command.main(["--output", str(path)])
+
+
 def test_the_commit_is_that_of_a_checkout_only(tmp_path):
     assert machine.commit(tmp_path) is None
 

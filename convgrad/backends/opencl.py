@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,8 +35,6 @@ except ImportError as error:
     message = f"pyopencl cannot be imported ({error}); pip install 'convgrad[opencl]'"
     raise BackendUnavailable(message) from None
 
-_ASIDE = 1 << 20  # bytes of an upload that is worth a copy in host memory
-_UPLOADS = 8  # of these may be under way
 _NO_MEMORY = (
     cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE,
     cl.status_code.OUT_OF_RESOURCES,
@@ -56,7 +53,6 @@ class OpenCLDriver:
         self._context, self._queue = context, queue
         self._account = Account(self.profile)
         self._is_cpu = bool(device.type & cl.device_type.CPU)
-        self._uploads: deque[Any] = deque(maxlen=_UPLOADS)
 
     def allocate(self, nbytes: int) -> Any:
         """See Driver."""
@@ -86,14 +82,12 @@ class OpenCLDriver:
         return memory.get_sub_region(offset, nbytes)
 
     # CPUs get plain copies too: a shared array would show what is written to it later, and to map memory and
-    # copy takes as long as this.
+    # copy takes as long as this. Copies block: pyopencl keeps the host's memory by an event that waits, with
+    # Python's lock held, when it is forgotten, and a forked process would wait for ever.
 
     def upload(self, host: NDArray[Any], memory: Any) -> None:
-        """See Driver. What is small, such as a minibatch, is put aside, so that the host goes on at once."""
-        if host.nbytes > _ASIDE:
-            cl.enqueue_copy(self._queue, memory, host, is_blocking=True)
-        else:  # to forget the event is to wait for it
-            self._uploads.append(cl.enqueue_copy(self._queue, memory, host.copy(), is_blocking=False))
+        """See Driver."""
+        cl.enqueue_copy(self._queue, memory, host, is_blocking=True)
 
     def download(self, memory: Any, host: NDArray[Any]) -> None:
         """See Driver."""

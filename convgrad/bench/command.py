@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -17,6 +18,7 @@ from convgrad.bench.layers import SETS, Layer, choose
 from convgrad.bench.machine import facts
 from convgrad.bench.timing import interleaved, two_thread_gain
 from convgrad.errors import BadFormatError
+from convgrad.files import write_whole
 
 Timed = tuple[str, dict[str, list[float]]]  # an operation, and its seconds by contestant
 
@@ -25,13 +27,24 @@ def main(arguments: Sequence[str]) -> int:
     """Run `convgrad bench` with these arguments; returns the exit code."""
     given = _parser().parse_args(arguments)
     say: Callable[[str], None] = partial(print, file=sys.stderr if given.json else sys.stdout, flush=True)
+    if given.output:
+        _check_output(given.output)
     result = json.dumps(bench(given, say))
     if given.output:
-        given.output.parent.mkdir(parents=True, exist_ok=True)
-        given.output.write_text(result + "\n")
+        write_whole(given.output, (result + "\n").encode())
     if given.json:
         sys.stdout.write(result + "\n")
     return 0
+
+
+def _check_output(path: Path) -> None:
+    """Find out before anything is measured."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadFormatError(f"--output {path} cannot be written: {error}") from None
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise BadFormatError(f"--output {path} cannot be written")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,7 +85,8 @@ def _parser() -> _Parser:
 def _operations(names: str) -> list[str]:
     wanted = names.split(",")
     if unknown := set(wanted) - set(calls.OPERATIONS):
-        raise argparse.ArgumentTypeError(f"no operation {', '.join(sorted(unknown))}")
+        known, others = ", ".join(calls.OPERATIONS), ", ".join(sorted(unknown))
+        raise argparse.ArgumentTypeError(f"must be some of {known}, got {others}")
     return wanted
 
 

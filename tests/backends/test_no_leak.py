@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from convgrad import functional
 from convgrad.training.loader import ArrayLoader
 from tests.backends.faults import CountingDriver, around
 from tests.training.nets_and_data import samples, workflow
@@ -46,3 +49,18 @@ def test_steps_leave_nothing_behind(device_backend, steps):
     assert live[0] > 10
     assert live_after == live
     assert after - before <= SLACK
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="how large the process is stands in /proc")
+def test_threads_that_end_leave_nothing_behind(device_backend):
+    x, weights = (device_backend.array(np.ones(shape, np.float32)) for shape in ((2, 5, 4, 3), (2, 3, 2, 3)))
+
+    def grown(threads):
+        for _ in range(threads):
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(functional.conv_forward, x, weights).result()
+        gc.collect()
+        return resident()
+
+    before = grown(50)
+    assert grown(300) - before <= SLACK  # 20 KB for each would be six times that

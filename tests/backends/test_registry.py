@@ -218,3 +218,27 @@ def forked(name, before, child):
 def test_a_forked_process_is_told_or_works(opencl_backend, before, child):
     done = forked(opencl_backend.name, before, child)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+ENDING = """
+import os, sys
+import numpy as np
+from convgrad import backends, functional
+
+backend = backends.get(sys.argv[1])
+x, weights = (backend.array(np.ones(shape, np.float32)) for shape in ((8, 48, 48, 32), (32, 3, 3, 32)))
+under_way = [functional.conv_forward(x, weights) for _ in range(6)]
+small = [backend.array(np.full(1000, i, np.float32)) for i in range(5)]
+child = os.fork()
+if child == 0:
+    sys.exit(7)  # takes down all that the interpreter holds
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert [float(array.get()[0]) for array in small] == [0, 1, 2, 3, 4]
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_forked_process_ends_while_the_device_works(opencl_backend):
+    name = opencl_backend.name
+    command = [sys.executable, "-W", "ignore", "-c", ENDING, name]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=60)

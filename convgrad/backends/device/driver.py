@@ -80,7 +80,7 @@ class Driver(Protocol):
         """A program; raises KernelBuildError with the log and the numbered source."""
 
     def kernel(self, program: Any, name: str) -> Any:
-        """A new kernel object: not to be shared between threads."""
+        """A new kernel object; one thread at a time sets its arguments and launches it."""
 
     def launch(self, kernel: Any, groups: Triple, items: Triple, arguments: Sequence[Any]) -> Any:
         """Enqueue; arguments are memory, None (a null pointer) and NumPy scalars. Returns an event."""

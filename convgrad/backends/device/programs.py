@@ -1,4 +1,4 @@
-"""Compiled programs of one device, and each thread's kernel objects."""
+"""Compiled programs of one device, and their kernel objects."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ _Program = tuple[str, tuple[str, ...]]
 
 
 class Programs:
-    """Builds each program once; `built` counts them. A kernel object belongs to the thread that asks."""
+    """Builds each program once; `built` counts them.
+
+    A kernel object keeps the arguments that were set last, so whoever sets them and launches has to keep
+    other threads away meanwhile. One for each thread would need no such care, but runtimes do not give back
+    all memory of an object when its thread has ended.
+    """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._lock = threading.Lock()
         self._programs: dict[_Program, Any] = {}
-        self._local = threading.local()
+        self._kernels: dict[Kernel, Any] = {}
 
     @property
     def built(self) -> int:
@@ -28,18 +33,20 @@ class Programs:
         return len(self._programs)
 
     def kernel(self, wanted: Kernel) -> Any:
-        """The kernel object of this thread."""
-        mine = self._local.__dict__.setdefault("kernels", {})
-        if wanted not in mine:
-            mine[wanted] = self._driver.kernel(self._program(wanted.file, wanted.defines), wanted.name)
-        return mine[wanted]
+        """The kernel object, always the same."""
+        if wanted in self._kernels:
+            return self._kernels[wanted]
+        with self._lock:
+            if wanted not in self._kernels:
+                program = self._program(wanted.file, wanted.defines)
+                self._kernels[wanted] = self._driver.kernel(program, wanted.name)
+            return self._kernels[wanted]
 
     def _program(self, file: str, defines: tuple[str, ...]) -> Any:
         key = file, defines
-        with self._lock:
-            if key not in self._programs:
-                self._programs[key] = self._built(file, [f"-D{define}" for define in defines])
-            return self._programs[key]
+        if key not in self._programs:
+            self._programs[key] = self._built(file, [f"-D{define}" for define in defines])
+        return self._programs[key]
 
     def _built(self, file: str, options: list[str]) -> Any:
         try:

@@ -13,17 +13,15 @@ from functools import partial
 import numpy as np
 
 from convgrad.backends.numpy.blas import one_thread_blas
-from convgrad.errors import BadFormatError
+from convgrad.backends.settings import number_from_environment
+
+MOST_THREADS = 4096  # more is a slip of the keyboard
 
 
 def thread_count() -> int:
     """CONVGRAD_THREADS, else the number of cores this process may use."""
-    wanted = os.environ.get("CONVGRAD_THREADS")
-    if wanted is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not wanted.isdecimal() or int(wanted) < 1:
-        raise BadFormatError(f"CONVGRAD_THREADS must be a positive integer, got {wanted!r}")
-    return int(wanted)
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return number_from_environment("CONVGRAD_THREADS", here, MOST_THREADS)
 
 
 class Threads:
